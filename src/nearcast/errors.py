@@ -1,0 +1,78 @@
+"""Every exception that Nearcast raises.
+
+    NearcastError
+    ├── InvalidInput (ValueError)        a value that cannot be honoured; nothing has changed
+    │   ├── UnknownId (LookupError)      no such subscription or live message
+    │   └── DuplicateId                  the id is taken
+    ├── SnapshotError (ValueError)       a snapshot that this version cannot read
+    └── SetupError (RuntimeError)        something that must be installed is not
+
+`InvalidInput` and its leaves name the field and the value; `code` is stable and meant for programs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_SHOWN = 80  # characters of an offending value that a message repeats
+
+
+def shown(value: Any) -> str:
+    """The value as an error message shows it: its repr, cut to a readable length."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+class NearcastError(Exception):
+    """Root of all errors raised by Nearcast."""
+
+    code = "error"
+
+
+class InvalidInput(NearcastError, ValueError):
+    """A value that cannot be honoured. The broker is as it was before.
+
+    Parameters
+    ----------
+    field
+        Name of the offending field, as in the JSON form (``"k"``, ``"region"``).
+    value
+        What was given.
+    rule
+        What is allowed, worded to follow the field's name: ``"must be >= 1"``.
+    """
+
+    code = "invalid-input"
+
+    def __init__(self, field: str, value: Any, rule: str) -> None:
+        super().__init__(f"{field} {rule}, got {shown(value)}")
+        self.field = field
+        self.value = value
+        self.rule = rule
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.field, self.value, self.rule)
+
+
+class UnknownId(InvalidInput, LookupError):
+    """No such subscription, or no such live message."""
+
+    code = "unknown-id"
+
+
+class DuplicateId(InvalidInput):
+    """The id is already taken by a subscription or a live message."""
+
+    code = "duplicate-id"
+
+
+class SnapshotError(NearcastError, ValueError):
+    """A file that is not a snapshot, or one of another format version."""
+
+    code = "snapshot"
+
+
+class SetupError(NearcastError, RuntimeError):
+    """Something that must be installed is not there; the message says what to install."""
+
+    code = "setup"
