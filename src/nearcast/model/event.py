@@ -1,0 +1,77 @@
+"""One line of a log becomes one event: `Publish`, `Subscribe`, `Unsubscribe` or `Move`.
+
+The `ts` of the last three only says where among the messages they belong; it does not move the clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nearcast.errors import InvalidInput
+from nearcast.model.checks import identity, number, whole
+from nearcast.model.message import Message
+from nearcast.model.query import Subscription
+from nearcast.model.region import Box, Circle, Polygon, Region
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """A message arrives; `ts` is the message's own."""
+
+    message: Message
+    ts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """A subscription is registered."""
+
+    subscription: Subscription
+    ts: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.ts is not None:
+            object.__setattr__(self, "ts", whole("ts", self.ts))
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribe:
+    """The subscription `id` ends."""
+
+    id: str | int
+    ts: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", identity("id", self.id))
+        if self.ts is not None:
+            object.__setattr__(self, "ts", whole("ts", self.ts))
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The subscription `id` goes to another place: `lon` and `lat`, or for `Within` a `region`."""
+
+    id: str | int
+    lon: float | None = None
+    lat: float | None = None
+    region: Region | None = None
+    ts: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", identity("id", self.id))
+        if self.region is not None:
+            if not isinstance(self.region, Box | Circle | Polygon):
+                raise InvalidInput("region", self.region, "must be a Box, Circle or Polygon")
+            for name in ("lon", "lat"):
+                if getattr(self, name) is not None:
+                    raise InvalidInput(name, getattr(self, name), "must be left out when a region is given")
+        else:
+            for name in ("lon", "lat"):
+                if getattr(self, name) is None:
+                    raise InvalidInput(name, None, "is required when there is no region")
+                object.__setattr__(self, name, number(name, getattr(self, name)))
+        if self.ts is not None:
+            object.__setattr__(self, "ts", whole("ts", self.ts))
+
+
+Event = Publish | Subscribe | Unsubscribe | Move

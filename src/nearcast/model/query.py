@@ -1,0 +1,244 @@
+"""What a subscriber asks becomes a `Within`, `Similar`, `TopK` or `Nearest`, and with an id a `Subscription`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from nearcast.errors import InvalidInput
+from nearcast.model.checks import flag, identity, number, one_of, string, strings, unit, whole
+from nearcast.model.expression import Clause, clauses, parse
+from nearcast.model.region import Box, Circle, Polygon, Region
+from nearcast.model.words import words_in, words_of
+
+MEASURES = ("weighted", "overlap", "jaccard", "dice", "cosine")
+MATCHES = ("all", "any")
+MAX_K = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Every message in a region whose words satisfy an expression.
+
+    Parameters
+    ----------
+    region
+        A `Box`, `Circle` or `Polygon`.
+    keywords
+        A list (all of them must be there; folded, not cut) or an expression: ``"fire OR smoke"``.
+    backfill
+        Whether messages live at registration count.
+
+    Raises
+    ------
+    InvalidInput
+        For a region of another type, no keywords, or a malformed expression.
+
+    Examples
+    --------
+    >>> Within(Box(-74.0, 40.7, -73.9, 40.8), "fire AND NOT camp").clauses
+    (Clause(positive=('fire',), negative=('camp',)),)
+    """
+
+    kind: ClassVar[str] = "within"
+    region: Region
+    keywords: str | Sequence[str]
+    backfill: bool = True
+    clauses: tuple[Clause, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        if not isinstance(self.region, Box | Circle | Polygon):
+            raise InvalidInput("region", self.region, "must be a Box, Circle or Polygon")
+        put(self, "keywords", _kept_keywords(self.keywords))
+        if isinstance(self.keywords, str):
+            put(self, "clauses", clauses(parse(self.keywords)))
+        else:
+            put(self, "clauses", (Clause(tuple(sorted(set(_words(self.keywords)))), ()),))
+        put(self, "backfill", flag("backfill", self.backfill))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Every word that its clauses ask for or forbid, once, in order."""
+        return tuple(sorted({word for clause in self.clauses for word in clause.positive + clause.negative}))
+
+
+@dataclass(frozen=True, slots=True)
+class Similar:
+    """Every message for which ``delta * tsim + (1 - delta) * ssim >= tau``.
+
+    Parameters
+    ----------
+    lon, lat
+        The subscriber's place.
+    keywords
+        A list of words (folded, not cut) or plain text.
+    delta
+        How much the text counts against the place, from 0 to 1.
+    tau
+        The threshold, from 0 to 1.
+    measure
+        How texts are compared: one of `MEASURES`.
+    backfill
+        Whether messages live at registration count.
+
+    Raises
+    ------
+    InvalidInput
+        For a value of the wrong type or range, and for no keywords.
+    """
+
+    kind: ClassVar[str] = "similar"
+    lon: float
+    lat: float
+    keywords: str | Sequence[str]
+    delta: float
+    tau: float
+    measure: str = "weighted"
+    backfill: bool = True
+    words: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _check_place_and_words(self)
+        object.__setattr__(self, "delta", unit("delta", self.delta))
+        object.__setattr__(self, "tau", unit("tau", self.tau))
+        object.__setattr__(self, "measure", one_of("measure", self.measure, MEASURES))
+
+
+@dataclass(frozen=True, slots=True)
+class TopK:
+    """The k live messages with the highest ``alpha * ssim + (1 - alpha) * cos`` among those that share a word.
+
+    Parameters
+    ----------
+    lon, lat
+        The subscriber's place.
+    keywords
+        A list of words (folded, not cut) or plain text. Repeats count.
+    k
+        How many, at least 1.
+    alpha
+        How much the place counts against the text, from 0 to 1.
+    backfill
+        Whether messages live at registration count.
+
+    Raises
+    ------
+    InvalidInput
+        For a value of the wrong type or range, and for no keywords.
+
+    Examples
+    --------
+    >>> TopK(lon=-73.98, lat=40.75, keywords="ramen, sushi & ramen").words
+    ('ramen', 'sushi', 'ramen')
+    """
+
+    kind: ClassVar[str] = "topk"
+    lon: float
+    lat: float
+    keywords: str | Sequence[str]
+    k: int = 20
+    alpha: float = 0.5
+    backfill: bool = True
+    words: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _check_place_and_words(self)
+        object.__setattr__(self, "k", whole("k", self.k, 1, MAX_K))
+        object.__setattr__(self, "alpha", unit("alpha", self.alpha))
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The k nearest live messages that hold all, or any, of the words.
+
+    Parameters
+    ----------
+    lon, lat
+        The subscriber's place.
+    keywords
+        A list of words (folded, not cut) or plain text.
+    k
+        How many, at least 1.
+    match
+        ``"all"`` or ``"any"``.
+    backfill
+        Whether messages live at registration count.
+
+    Raises
+    ------
+    InvalidInput
+        For a value of the wrong type or range, and for no keywords.
+    """
+
+    kind: ClassVar[str] = "nearest"
+    lon: float
+    lat: float
+    keywords: str | Sequence[str]
+    k: int = 10
+    match: str = "all"
+    backfill: bool = True
+    words: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _check_place_and_words(self)
+        object.__setattr__(self, "k", whole("k", self.k, 1, MAX_K))
+        object.__setattr__(self, "match", one_of("match", self.match, MATCHES))
+
+
+Query = Within | Similar | TopK | Nearest
+QUERIES: dict[str, type[Query]] = {query.kind: query for query in (Within, Similar, TopK, Nearest)}
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A query that stands under an id, until it expires or is taken back.
+
+    Parameters
+    ----------
+    id
+        A string, or an int of 64 bits; unique among subscriptions.
+    query
+        A `Within`, `Similar`, `TopK` or `Nearest`.
+    expires
+        Epoch milliseconds at which it ends; None means never.
+
+    Raises
+    ------
+    InvalidInput
+        For a value of the wrong type or range.
+    """
+
+    id: str | int
+    query: Query
+    expires: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", identity("id", self.id))
+        if not isinstance(self.query, Query):
+            raise InvalidInput("query", self.query, "must be a Within, Similar, TopK or Nearest")
+        if self.expires is not None:
+            object.__setattr__(self, "expires", whole("expires", self.expires))
+
+
+def _check_place_and_words(query: Similar | TopK | Nearest) -> None:
+    put = object.__setattr__
+    put(query, "lon", number("lon", query.lon))
+    put(query, "lat", number("lat", query.lat))
+    put(query, "keywords", _kept_keywords(query.keywords))
+    put(query, "words", _words(query.keywords))
+    put(query, "backfill", flag("backfill", query.backfill))
+
+
+def _kept_keywords(keywords: Any) -> str | tuple[str, ...]:
+    if keywords is None:
+        raise InvalidInput("keywords", None, "is required")
+    return string("keywords", keywords) if isinstance(keywords, str) else strings("keywords", keywords)
+
+
+def _words(keywords: str | Sequence[str]) -> tuple[str, ...]:
+    words = words_of(keywords) if isinstance(keywords, str) else words_in(keywords)
+    if not words:
+        raise InvalidInput("keywords", keywords, "must hold at least one word")
+    return tuple(words)
