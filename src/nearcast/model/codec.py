@@ -1,0 +1,259 @@
+"""Parsed JSON becomes messages, subscriptions, regions and events; they and updates become JSON again.
+
+A JSON null is an absent field. Fields that a message does not have are ignored, since posts carry many; in
+subscriptions and other events they are errors, since there they are misspelt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+from nearcast.errors import InvalidInput
+from nearcast.model.checks import one_of
+from nearcast.model.event import Event, Move, Publish, Subscribe, Unsubscribe
+from nearcast.model.message import Message
+from nearcast.model.query import QUERIES, Query, Subscription
+from nearcast.model.region import Box, Circle, Polygon, Region
+from nearcast.model.update import Update
+
+Json = dict[str, Any]
+
+EVENTS = ("publish", "subscribe", "unsubscribe", "move")
+_SIDES = ("min_lon", "min_lat", "max_lon", "max_lat")
+_QUERY_FIELDS = {kind: tuple(field for field in fields(query) if field.init) for kind, query in QUERIES.items()}
+
+
+def message_from_json(obj: Any) -> Message:
+    """A message from its flat form or from a GeoJSON Feature whose geometry is a Point.
+
+    Raises
+    ------
+    InvalidInput
+        For a missing field, and for a value that `Message` refuses.
+
+    Examples
+    --------
+    >>> message_from_json({"id": 7, "lon": 2.35, "lat": 48.86, "text": "ramen", "likes": 3})
+    Message(id=7, lon=2.35, lat=48.86, text='ramen', keywords=None, ts=None, expires=None)
+    """
+    obj = _object("message", obj)
+    if obj.get("type") == "Feature":
+        obj = _flattened(obj)
+    return Message(
+        id=_required(obj, "id"),
+        lon=_required(obj, "lon"),
+        lat=_required(obj, "lat"),
+        text=obj.get("text"),
+        keywords=obj.get("keywords"),
+        ts=obj.get("ts"),
+        expires=obj.get("expires"),
+    )
+
+
+def message_to_json(message: Message) -> Json:
+    """The flat form of a message, without the fields it does not have."""
+    values = {field.name: getattr(message, field.name) for field in fields(message)}
+    if message.keywords is not None:
+        values["keywords"] = list(message.keywords)
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def subscription_from_json(obj: Any) -> Subscription:
+    """A subscription from its JSON form: `id`, `kind`, the query's own fields, and `expires` or not.
+
+    Raises
+    ------
+    InvalidInput
+        For a missing or unknown field, and for a value that the query or `Subscription` refuses.
+
+    Examples
+    --------
+    >>> bob = {"id": "bob", "kind": "within", "region": [-74.0, 40.7, -73.9, 40.8], "keywords": "fire OR smoke"}
+    >>> subscription_from_json(bob).query.region
+    Box(min_lon=-74.0, min_lat=40.7, max_lon=-73.9, max_lat=40.8)
+    """
+    obj = _object("subscription", obj)
+    kind = one_of("kind", _required(obj, "kind"), QUERIES)
+    own = _QUERY_FIELDS[kind]
+    names = [field.name for field in own]
+    sides = _SIDES if "region" in names else ()
+    _refuse_others(obj, f"a {kind} subscription", ("id", "kind", *names, "expires"), sides)
+    id_ = _required(obj, "id")
+    values: Json = {}
+    for field in own:
+        value = _region(obj) if field.name == "region" else obj.get(field.name)
+        if value is not None:
+            values[field.name] = value
+        elif field.default is MISSING:
+            raise InvalidInput(field.name, None, "is required")
+    query: Query = QUERIES[kind](**values)
+    return Subscription(id_, query, obj.get("expires"))
+
+
+def subscription_to_json(subscription: Subscription) -> Json:
+    """The JSON form of a subscription, with every field of its query."""
+    query = subscription.query
+    obj: Json = {"id": subscription.id, "kind": query.kind}
+    for field in _QUERY_FIELDS[query.kind]:
+        value = getattr(query, field.name)
+        if field.name == "region":
+            value = region_to_json(value)
+        elif isinstance(value, tuple):
+            value = list(value)
+        obj[field.name] = value
+    if subscription.expires is not None:
+        obj["expires"] = subscription.expires
+    return obj
+
+
+def region_from_json(obj: Any) -> Region:
+    """A region from a GeoJSON bbox, a GeoJSON Polygon or a Circle; also from any of these as a string of JSON.
+
+    Raises
+    ------
+    InvalidInput
+        Field ``region``; the rule says which part is wrong.
+
+    Examples
+    --------
+    >>> region_from_json({"type": "Circle", "coordinates": [2.35, 48.86], "radius": 500})
+    Circle(lon=2.35, lat=48.86, radius=500.0)
+    """
+    if isinstance(obj, Box | Circle | Polygon):
+        return obj
+    parsed = obj
+    if isinstance(obj, str):
+        try:
+            parsed = json.loads(obj)
+        except (ValueError, RecursionError):
+            raise InvalidInput("region", obj, "must be JSON when it is a string") from None
+    try:
+        if isinstance(parsed, list | tuple):
+            return _box(parsed)
+        if isinstance(parsed, Mapping):
+            kind = one_of("type", _required(parsed, "type"), ("Polygon", "Circle"))
+            return _polygon(parsed) if kind == "Polygon" else _circle(parsed)
+    except InvalidInput as error:
+        raise InvalidInput("region", obj, f"is malformed ({error})") from None
+    raise InvalidInput("region", obj, "must be a bbox, a Polygon or a Circle")
+
+
+def region_to_json(region: Region) -> Any:
+    """A bbox for a box, GeoJSON for a polygon (rings closed), and the Circle object."""
+    if isinstance(region, Box):
+        return [region.min_lon, region.min_lat, region.max_lon, region.max_lat]
+    if isinstance(region, Circle):
+        return {"type": "Circle", "coordinates": [region.lon, region.lat], "radius": region.radius}
+    rings = [[list(point) for point in (*ring, ring[0])] for ring in region.rings]
+    return {"type": "Polygon", "coordinates": rings}
+
+
+def event_from_json(obj: Any) -> Event:
+    """One line of a log. Without `event` it is a subscribe if it has a `kind`, else a publish.
+
+    Raises
+    ------
+    InvalidInput
+        For a missing or unknown field, and for a value that is refused.
+
+    Examples
+    --------
+    >>> event_from_json({"event": "move", "id": "ann", "lon": -73.95, "lat": 40.7})
+    Move(id='ann', lon=-73.95, lat=40.7, region=None, ts=None)
+    """
+    obj = _object("event", obj)
+    event = obj.get("event")
+    if event is None:
+        event = "publish" if obj.get("kind") is None else "subscribe"
+    event = one_of("event", event, EVENTS)
+    if event == "publish":
+        message = message_from_json(obj)
+        return Publish(message, message.ts)
+    if event == "subscribe":
+        rest = {name: value for name, value in obj.items() if name not in ("event", "ts")}
+        return Subscribe(subscription_from_json(rest), obj.get("ts"))
+    if event == "unsubscribe":
+        _refuse_others(obj, "an unsubscribe", ("event", "id", "ts"))
+        return Unsubscribe(_required(obj, "id"), obj.get("ts"))
+    _refuse_others(obj, "a move", ("event", "id", "lon", "lat", "region", "ts"), _SIDES)
+    return Move(_required(obj, "id"), obj.get("lon"), obj.get("lat"), _region(obj), obj.get("ts"))
+
+
+def update_to_json(update: Update) -> Json:
+    """The JSON form of an update."""
+    return {field.name: getattr(update, field.name) for field in fields(update)}
+
+
+def _object(what: str, obj: Any) -> Mapping[str, Any]:
+    if not isinstance(obj, Mapping):
+        raise InvalidInput(what, obj, "must be a JSON object")
+    return obj
+
+
+def _required(obj: Mapping[str, Any], name: str) -> Any:
+    value = obj.get(name)
+    if value is None:
+        raise InvalidInput(name, None, "is required")
+    return value
+
+
+def _refuse_others(obj: Mapping[str, Any], what: str, names: tuple[str, ...], others: tuple[str, ...] = ()) -> None:
+    for name, value in obj.items():
+        if value is not None and name not in names and name not in others:
+            raise InvalidInput(str(name), value, f"is not a field of {what} ({', '.join(names)})")
+
+
+def _flattened(feature: Mapping[str, Any]) -> Json:
+    """The flat form of a GeoJSON Feature: its properties, its id if it has one, its point."""
+    geometry = _required(feature, "geometry")
+    point = geometry.get("coordinates") if isinstance(geometry, Mapping) and geometry.get("type") == "Point" else None
+    if not isinstance(point, list | tuple) or len(point) < 2:
+        raise InvalidInput("geometry", geometry, "must be a GeoJSON Point")
+    properties = feature.get("properties")
+    flat: Json = {} if properties is None else dict(_object("properties", properties))
+    if feature.get("id") is not None:
+        flat["id"] = feature["id"]
+    flat["lon"], flat["lat"] = point[0], point[1]
+    return flat
+
+
+def _region(obj: Mapping[str, Any]) -> Region | None:
+    """The region of a subscription or move: `region`, or a box given by its four sides."""
+    region = obj.get("region")
+    given = [side for side in _SIDES if obj.get(side) is not None]
+    if region is None:
+        return Box(*(_required(obj, side) for side in _SIDES)) if given else None
+    if given:
+        raise InvalidInput(given[0], obj[given[0]], "must be left out when a region is given")
+    return region_from_json(region)
+
+
+def _box(bbox: list[Any] | tuple[Any, ...]) -> Box:
+    if len(bbox) == 6:  # with altitudes
+        bbox = [bbox[i] for i in (0, 1, 3, 4)]
+    if len(bbox) != 4:
+        raise InvalidInput("bbox", bbox, "must be [min_lon, min_lat, max_lon, max_lat]")
+    return Box(*bbox)
+
+
+def _circle(obj: Mapping[str, Any]) -> Circle:
+    lon, lat = _position(_required(obj, "coordinates"))
+    return Circle(lon, lat, _required(obj, "radius"))
+
+
+def _polygon(obj: Mapping[str, Any]) -> Polygon:
+    rings = _required(obj, "coordinates")
+    if not isinstance(rings, list | tuple) or not rings or not all(isinstance(ring, list | tuple) for ring in rings):
+        raise InvalidInput("coordinates", rings, "must be a list of rings")
+    outer, *holes = [[_position(position) for position in ring] for ring in rings]
+    return Polygon(outer, holes)
+
+
+def _position(value: Any) -> tuple[Any, Any]:
+    """Longitude and latitude of a GeoJSON position; an altitude is ignored."""
+    if not isinstance(value, list | tuple) or len(value) < 2:
+        raise InvalidInput("coordinates", value, "must hold [lon, lat] positions")
+    return value[0], value[1]
