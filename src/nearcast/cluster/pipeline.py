@@ -1,0 +1,270 @@
+"""Reads, wires and starts Spark: files and options go in, folders of updates and rejects come out.
+
+What is promised, whenever and however often a run is stopped, killed and started again with the same command:
+
+- Every update is in the output once (`turn` says how), and every input row is accepted, late or rejected, once.
+- The answers are those of a single broker that is given the events in the order that `intake` states.
+- Running over stored files (`follow=False`) ends by itself; running again finds nothing to do, or takes what is new.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import nearcast as nc
+from nearcast.cluster.intake import BATCH_ROWS, Head, Intake
+from nearcast.cluster.progress import Totals, read_totals, record_step
+from nearcast.cluster.session import embedded_master, start_session
+from nearcast.cluster.sources import Input, SourceFile, find_files, read_file
+from nearcast.cluster.store import Store, read_json, write_json
+from nearcast.cluster.turn import Settings, save_weights
+from nearcast.errors import InvalidInput, SetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+WORLD = (-180.0, -90.0, 180.0, 90.0)
+SNAPSHOT_EVERY = 10  # batches
+_LOOK_S = 0.5  # how often watched folders are looked at
+_TICK_S = 30.0  # Spark ends Python workers that were idle for a minute, and the shards in them are lost
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to run.
+
+    Parameters
+    ----------
+    inputs
+        Files and folders to read.
+    out
+        Folder for the output.
+    checkpoint
+        Folder for everything a restart needs; inside `out` when None.
+    space, window
+        As for `Broker`.
+    corpus
+        Files whose texts fix the weights of words; none: every word weighs 1.
+    shards
+        Into how many parts subscriptions are split; fixed per checkpoint. One per core when None.
+    master
+        A Spark master; one inside this machine when None.
+    follow
+        Go on watching `inputs` for new files.
+    updates_format
+        ``"parquet"`` or ``"jsonl"``.
+    batch_rows, snapshot_every
+        Rows per batch, and batches from one snapshot of a shard to the next.
+    """
+
+    inputs: tuple[Input, ...]
+    out: Path
+    checkpoint: Path | None = None
+    space: nc.Space = nc.Space(WORLD, "haversine")
+    window: nc.Window | None = None
+    corpus: tuple[Input, ...] = ()
+    shards: int | None = None
+    master: str | None = None
+    follow: bool = False
+    updates_format: str = "parquet"
+    batch_rows: int = BATCH_ROWS
+    snapshot_every: int = SNAPSHOT_EVERY
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run did."""
+
+    totals: Totals  # since the checkpoint was made
+    head: Head
+    before: Totals  # totals when this run started
+    changed: tuple[str, ...]  # files that changed after they were read
+    seconds: float
+    n_shards: int
+    stopped: bool = False  # by the user, before everything was done
+
+
+Watch = Callable[[str, Totals, Head], None]  # called with what is going on, as it goes on
+
+
+def run(options: Options, watch: Watch = lambda stage, totals, head: None) -> Result:
+    """Run the pipeline to its end, or with `follow` until interrupted.
+
+    Parameters
+    ----------
+    options
+        What to run.
+    watch
+        Told about every step: the stage (``"read"``, ``"start"``, ``"run"``), the totals, and how much input is ready.
+
+    Raises
+    ------
+    InvalidInput
+        A path or option that cannot be honoured, or that differs from what the checkpoint was made with.
+    SetupError
+        Spark or Java is missing or fails.
+    """
+    began = time.monotonic()
+    store = Store((options.checkpoint or options.out / "_checkpoint").absolute())
+    files = find_files(options.inputs)
+    with store.locked():
+        settings = settle(store, options)
+        intake = Intake(store, options.batch_rows)
+        before = read_totals(store)
+        new = intake.new_files(files)
+        changed = tuple(file.path for file in intake.changed_files(files))
+        stopped = False
+        if options.follow or new or before.next_batch < intake.head.batches:
+            pipeline = _Pipeline(store, settings, intake, options, watch, before)
+            stopped = pipeline.work(new)
+        totals = read_totals(store)
+        seconds = time.monotonic() - began
+        return Result(totals, intake.head, before, changed, seconds, settings.n_shards, stopped)
+
+
+def settle(store: Store, options: Options) -> Settings:
+    """The settings of the run: those of its checkpoint, which the options must agree with, or new ones."""
+    known = read_json(store.run)
+    asked = {
+        "out": str(options.out.absolute()),
+        "space": {
+            "bounds": list(options.space.bounds),
+            "metric": options.space.metric,
+            "max_distance": options.space.max_distance,
+        },
+        "window": _window_json(options.window),
+        "updates_format": options.updates_format,
+        "corpus": [os.path.abspath(given.path) for given in options.corpus],
+    }
+    if known is None:
+        n_shards = options.shards or len(os.sched_getaffinity(0))
+        if _has_output(options.out):
+            rule = "must be an empty folder, or have the checkpoint of the run that wrote it"
+            raise InvalidInput("out", str(options.out), rule)
+        if options.corpus:
+            save_weights(store.weights, nc.Weights.fit(_texts(options.corpus)))
+        agreed = {key: value for key, value in asked.items() if key != "corpus"}
+        settings = Settings(
+            id=uuid.uuid4().hex,
+            n_shards=n_shards,
+            has_weights=bool(options.corpus),
+            snapshot_every=options.snapshot_every,
+            **agreed,
+        )
+        write_json(store.run, {"version": 1, "asked": asked, "settings": settings._asdict()})
+        return settings
+    asked["shards"] = options.shards or known["settings"]["n_shards"]
+    for name, value in {**known["asked"], "shards": known["settings"]["n_shards"]}.items():
+        if asked[name] != value:
+            raise InvalidInput(name, asked[name], f"must stay {value} for this checkpoint ({store.checkpoint})")
+    return Settings(**known["settings"])
+
+
+class _Pipeline:
+    """One run under way: the Spark query, and the intake that feeds it."""
+
+    def __init__(
+        self, store: Store, settings: Settings, intake: Intake, options: Options, watch: Watch, totals: Totals
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._intake = intake
+        self._options = options
+        self._watch = watch
+        self._totals = totals
+
+    def work(self, new: list[SourceFile]) -> bool:
+        """Read `new` files while Spark starts, then run to the end; return whether it was stopped before."""
+        problems: list[BaseException] = []
+        reading = threading.Thread(target=self._read, args=(new, problems), name="nearcast-intake", daemon=True)
+        self._watch("start", self._totals, self._intake.head)
+        reading.start()
+        master = self._options.master or embedded_master(self._settings.n_shards)
+        spark = start_session(master, self._settings.n_shards, self._store.checkpoint / "session")
+        reading.join()
+        if problems:
+            raise problems[0]
+        self._watch("run", self._totals, self._intake.head)
+        from nearcast.cluster.stream import reports
+
+        frame = reports(spark, str(self._store.checkpoint), self._settings.id, self._settings.n_shards)
+        writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(self._store.spark))
+        writer = writer.foreachBatch(self._note)
+        query = (writer if self._options.follow else writer.trigger(availableNow=True)).start()
+        try:
+            self._wait(query)
+        except KeyboardInterrupt:
+            query.stop()
+            return True
+        return False
+
+    def _read(self, files: list[SourceFile], problems: list[BaseException]) -> None:
+        try:
+            if files:
+                self._intake.take(files)
+        except BaseException as error:
+            problems.append(error)
+
+    def _wait(self, query: StreamingQuery) -> None:
+        """Wait for the query to end; with `follow`, feed it what is new meanwhile."""
+        from pyspark.errors import StreamingQueryException
+
+        settling: dict[str, SourceFile] = {}
+        busy_at = time.monotonic()
+        try:
+            while not query.awaitTermination(_LOOK_S):  # type: ignore[arg-type]
+                if not self._options.follow:
+                    continue
+                new = self._intake.new_files(find_files(self._options.inputs))
+                ready = [file for file in new if settling.get(file.path) == file]  # unchanged since the last look
+                settling = {file.path: file for file in new}
+                if ready:
+                    self._intake.take(ready)
+                    self._watch("run", self._totals, self._intake.head)
+                    busy_at = time.monotonic()
+                elif 0 < self._intake.head.batches and time.monotonic() - busy_at > _TICK_S:
+                    self._intake.tick()
+                    busy_at = time.monotonic()
+        except StreamingQueryException as error:
+            log = self._store.checkpoint / "session" / "spark.log"
+            raise SetupError(f"Spark gave up: {_cause(str(error))} (see {log})") from error
+
+    def _note(self, frame: DataFrame, number: int) -> None:
+        """Record what a micro-batch did; Spark calls it after every one."""
+        rows = frame.collect()
+        self._totals = record_step(self._store, number, {row.shard: json.loads(row.report) for row in rows})
+        self._watch("run", self._totals, self._intake.head)
+
+
+def _window_json(window: nc.Window | None) -> dict[str, Any] | None:
+    if window is None:
+        return None
+    return {"count": window.count, "age": window.age, "max_ahead": window.max_ahead}
+
+
+def _texts(corpus: tuple[Input, ...]) -> pa.ChunkedArray:
+    """The texts of all messages in the corpus files."""
+    pieces = [piece.column("text") for file in find_files(corpus) for piece in read_file(file, 0)]
+    return pa.chunked_array([chunk for piece in pieces for chunk in piece.chunks], pa.string()).drop_null()
+
+
+def _has_output(out: Path) -> bool:
+    return any((out / name).is_dir() and any((out / name).iterdir()) for name in ("updates", "rejects"))
+
+
+def _cause(text: str) -> str:
+    """The line of Spark's many that says what went wrong."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    named = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception", "InvalidInput"))]
+    return (named or lines or ["no reason given"])[-1][:300]

@@ -1,0 +1,178 @@
+"""A shard: a broker with one part of the subscriptions; batches of events go in, updates, rejects and counts come out.
+
+Plain Python, nothing of Spark. Every shard sees every message and keeps only its own subscriptions, so sequence and
+clock are the same in all of them. What is the same in all is told by one: shard 0 speaks for the messages and for rows that
+could not be read, the owner of a subscription for its events.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import nearcast as nc
+from nearcast.cluster.schema import MESSAGE_COLUMNS, MOVE, PUBLISH, REFUSED, SUBSCRIBE
+from nearcast.errors import InvalidInput
+
+SPOKESMAN = 0  # the shard that reports what every shard sees alike
+SLICE_ROWS = 10_000  # messages published at a time: bounds the memory of one call
+
+_TYPE_RULE = {
+    "number": "must be a whole number, like the ids before it",
+    "name": "must be a string, like the ids before it",
+}
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one batch did in one shard."""
+
+    updates: list[pa.Table] = field(default_factory=list)  # in order
+    rejects: list[dict[str, Any]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+class Shard:
+    """One part of the subscriptions, and the broker that answers them.
+
+    Parameters
+    ----------
+    index, n_shards
+        Which part, of how many.
+    broker
+        Empty, or restored.
+    message_ids, subscription_ids
+        Whether ids are a ``"number"`` or a ``"name"``, as the first event had it; None before the first.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        n_shards: int,
+        broker: nc.Broker,
+        message_ids: str | None = None,
+        subscription_ids: str | None = None,
+    ) -> None:
+        self.index = index
+        self.n_shards = n_shards
+        self.broker = broker
+        self.message_ids = message_ids
+        self.subscription_ids = subscription_ids
+
+    def apply(self, batch: pa.Table) -> Outcome:
+        """Have the broker process the events of a batch (`schema.EVENTS`), in their order."""
+        outcome = Outcome()
+        events = batch.column("event").to_numpy()
+        refused = self._check_ids(batch, events)
+        places = batch.column("place").fill_null(0).to_numpy()
+        mine = np.where(events < PUBLISH, places % self.n_shards == self.index, self.index == SPOKESMAN)
+        outcome.counts["rows"] += int(np.count_nonzero(mine))
+        for row in np.flatnonzero(mine & (events == REFUSED)):
+            told = batch.slice(row, 1).to_pylist()[0]
+            self._reject(outcome, batch, int(row), told["field"], told["reason"])
+        for row in np.flatnonzero(mine & refused):
+            kind = self.message_ids if events[row] == PUBLISH else self.subscription_ids
+            error = InvalidInput("id", _id_of(batch, int(row)), _TYPE_RULE[str(kind)])
+            self._reject(outcome, batch, int(row), error.field, str(error))
+        todo = np.flatnonzero(~refused & ((events == PUBLISH) | (mine & (events != REFUSED))))
+        for rows in _stretches(todo, events):
+            self._do(outcome, batch, int(events[rows[0]]), rows)
+        return outcome
+
+    def snapshot(self, place: Path) -> None:
+        """Write the broker's state to a file."""
+        self.broker.snapshot(place)
+
+    def _check_ids(self, batch: pa.Table, events: np.ndarray) -> np.ndarray:
+        """Settle the type of ids by the first event, and tell which rows have the other type."""
+        has_number = batch.column("number").is_valid().to_numpy()
+        has_name = batch.column("name").is_valid().to_numpy()
+        known = has_number | has_name
+        messages, subscriptions = known & (events == PUBLISH), known & (events < PUBLISH)
+        refused = np.zeros(len(events), bool)
+        for which, rows in (("message_ids", messages), ("subscription_ids", subscriptions)):
+            if getattr(self, which) is None and rows.any():
+                setattr(self, which, "number" if has_number[np.argmax(rows)] else "name")
+            refused |= rows & (has_name if getattr(self, which) == "number" else has_number)
+        return refused
+
+    def _do(self, outcome: Outcome, batch: pa.Table, event: int, rows: np.ndarray) -> None:
+        """Have the broker process events of one kind."""
+        late_before = self._late()
+        if event == PUBLISH:
+            updates = self.broker.publish(self._messages(batch, rows))
+        elif event == SUBSCRIBE:
+            updates = self.broker.subscribe_many(_specs(batch, rows))
+        elif event == MOVE:
+            updates = self.broker.move_many(_specs(batch, rows))
+        else:
+            updates = self.broker.unsubscribe_many([_id_of(batch, int(row)) for row in rows])
+        if len(updates):
+            table = updates.to_arrow()
+            outcome.updates.append(table)
+            for sign, name in (("+", "added"), ("-", "removed")):
+                outcome.counts[name] += int(np.count_nonzero(table.column("sign").to_numpy() == sign))
+        if event == PUBLISH and self.index != SPOKESMAN:
+            return
+        for reject in updates.rejects:
+            self._reject(outcome, batch, int(rows[reject.row]), reject.field, reject.reason)
+        late = self._late() - late_before
+        outcome.counts["late"] += late
+        outcome.counts["messages" if event == PUBLISH else "events"] += len(rows) - len(updates.rejects) - late
+
+    def _messages(self, batch: pa.Table, rows: np.ndarray) -> pa.Table:
+        run = batch.slice(rows[0], rows[-1] + 1 - rows[0])
+        if len(rows) != run.num_rows:
+            run = run.take(rows - rows[0])
+        ids = run.column(self.message_ids or "name")
+        return pa.table({"id": ids} | {name: run.column(name) for name in MESSAGE_COLUMNS})
+
+    def _late(self) -> int:
+        return int(self.broker.stats()["late"])
+
+    def _reject(self, outcome: Outcome, batch: pa.Table, row: int, field_: str, reason: str) -> None:
+        told = batch.slice(row, 1).to_pylist()[0]
+        text = told["raw"] if told["raw"] is not None else _as_json(told)
+        outcome.rejects.append(
+            {"source": told["source"], "row": told["row"], "text": text, "field": field_, "reason": reason}
+        )
+
+
+def numbered(outcome: Outcome, batch: int) -> pa.Table | None:
+    """All updates of a batch in one table, with the columns ``batch`` and ``seq`` that keep their order; None if none."""
+    if not outcome.updates:
+        return None
+    table = pa.concat_tables(outcome.updates)
+    table = table.append_column("batch", pa.array(np.full(table.num_rows, batch, np.int64)))
+    return table.append_column("seq", pa.array(np.arange(table.num_rows, dtype=np.int64)))
+
+
+def _stretches(rows: np.ndarray, events: np.ndarray) -> Iterator[np.ndarray]:
+    """Cut `rows` where the kind of event changes, and messages also every `SLICE_ROWS`."""
+    for stretch in np.split(rows, np.flatnonzero(np.diff(events[rows])) + 1):
+        for start in range(0, len(stretch), SLICE_ROWS):
+            yield stretch[start : start + SLICE_ROWS]
+
+
+def _specs(batch: pa.Table, rows: np.ndarray) -> list[dict[str, Any]]:
+    return [json.loads(spec) for spec in batch.column("spec").take(pa.array(rows)).to_pylist()]
+
+
+def _id_of(batch: pa.Table, row: int) -> str | int:
+    number = batch.column("number")[row].as_py()
+    identity: str | int = batch.column("name")[row].as_py() if number is None else number
+    return identity
+
+
+def _as_json(told: dict[str, Any]) -> str:
+    """A message that came without its raw text, in the JSON form."""
+    shown = {"id": told["name"] if told["number"] is None else told["number"]}
+    shown |= {name: told[name] for name in MESSAGE_COLUMNS}
+    return json.dumps({name: value for name, value in shown.items() if value is not None}, ensure_ascii=False)
