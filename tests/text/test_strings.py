@@ -35,7 +35,7 @@ def test_a_null_that_hides_bytes_is_empty():
 
 
 def test_past_two_gigabytes_strings_are_large():
-    starts = np.array([0, 2, 2**31], np.int64)  # the last row is not read: its bytes are not there
-    strings = strings_to_arrow(np.frombuffer(b"ok", np.uint8), starts)
+    data = np.zeros(2**31, np.uint8)  # never touched, so it takes no memory
+    strings = strings_to_arrow(data, np.array([0, 2, 2**31], np.int64))
     assert strings.type == pa.large_string()
-    assert strings[0].as_py() == "ok"
+    assert strings[0].as_py() == "\0\0"
