@@ -136,22 +136,26 @@ def clauses(expression: Expression) -> tuple[Clause, ...]:
     if all(step == AND or isinstance(step, Operand) for step in expression.steps):
         words = {word for step in expression.steps if isinstance(step, Operand) for word in step.words}
         return (Clause(tuple(sorted(words)), ()),)
-    first: dict[str, int] = {}  # each word, numbered by its key's place, and the position of its first operand
-    for step in expression.steps:
+    negations = _negations(expression.steps)
+    bits: dict[str, int] = {}
+    forbidden_at: dict[str, int] = {}  # a word, and the first place that forbids it
+    for step, negated in zip(expression.steps, negations, strict=True):
         if isinstance(step, Operand):
             for word in step.words:
-                first.setdefault(word, step.position)
-    words_in_order = list(first)
-    forms = _expand(expression, {word: 1 << i for i, word in enumerate(words_in_order)})
+                bits.setdefault(word, 1 << len(bits))
+                if negated:
+                    forbidden_at.setdefault(word, step.position)
+    forms = _expand(expression, negations, bits)
     if not forms:
-        place = min(first.values())
+        place = min(forbidden_at.values())
         raise _malformed(expression.text, place, "can never hold: every alternative asks for a word that it forbids")
+    words_in_order = list(bits)
     made = []
     for asked, forbidden in forms:
         positive = tuple(sorted(_picked(words_in_order, asked)))
         negative = tuple(sorted(_picked(words_in_order, forbidden)))
         if not positive:
-            place = min(first[word] for word in negative)
+            place = min(forbidden_at[word] for word in negative)
             shown = " ".join("NOT " + word for word in negative)
             raise _malformed(expression.text, place, f'only forbids: "{shown}" asks for no word that must be there')
         made.append(Clause(positive, negative))
@@ -162,10 +166,10 @@ def clauses(expression: Expression) -> tuple[Clause, ...]:
 _Form = tuple[int, int]
 
 
-def _expand(expression: Expression, bits: dict[str, int]) -> list[_Form]:
+def _expand(expression: Expression, negations: list[bool], bits: dict[str, int]) -> list[_Form]:
     """The forms of the whole expression: none contradicts itself, none is implied by another."""
     stack: list[list[_Form]] = []
-    for step, negated in zip(expression.steps, _negations(expression.steps), strict=True):
+    for step, negated in zip(expression.steps, negations, strict=True):
         if isinstance(step, Operand):
             each = {bits[word] for word in step.words}
             forms: list[_Form] | None = [(0, bit) for bit in each] if negated else [(sum(each), 0)]
