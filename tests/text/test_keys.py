@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -21,7 +23,7 @@ def packed(keys):
 
 
 def unpacked(data, starts):
-    return [data[a:b].tobytes() for a, b in zip(starts, starts[1:], strict=False)]
+    return [data[a:b].tobytes() for a, b in pairwise(starts)]
 
 
 class KeysMachine(RuleBasedStateMachine):
@@ -53,6 +55,12 @@ class KeysMachine(RuleBasedStateMachine):
             key = self.held.pop(number)
             if self.found.get(key) == number:
                 del self.found[key]
+
+    @precondition(lambda self: self.found)
+    @rule(data=st.data())
+    def hide(self, data):
+        hidden = data.draw(st.lists(st.sampled_from(sorted(self.found)), unique=True))
+        self.keys.hide_many(np.array([self.found.pop(key) for key in hidden], np.int32))
 
     @rule(batch=st.lists(KEY, max_size=30))
     def find(self, batch):

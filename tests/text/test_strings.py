@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from nearcast.text.strings import arrow_bytes, strings_to_arrow
 
 
 def unpacked(data, starts):
-    return [data[a:b].tobytes() for a, b in zip(starts, starts[1:], strict=False)]
+    return [data[a:b].tobytes() for a, b in pairwise(starts)]
 
 
 @settings(deadline=None)
@@ -23,7 +25,8 @@ def test_arrow_bytes_of_any_cut(rows, cut, data):
     assert unpacked(*arrow_bytes(pa.chunked_array([column[:cut], column[cut:]], kind))) == expected
     assert unpacked(*arrow_bytes(pa.chunked_array([], kind))) == []
     for array in arrow_bytes(column):
-        assert array.flags.c_contiguous and array.flags.writeable
+        assert array.flags.c_contiguous
+        assert array.flags.writeable
 
 
 def test_a_null_that_hides_bytes_is_empty():

@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.jit import NEED_ROOM, kernel
-from nearcast.text.strings import Bytes, Starts, strings_to_arrow
+from nearcast.text.strings import Bytes, Starts, Whole, strings_to_arrow
+from nearcast.text.strings import arrow_bytes as arrow_bytes
 
 Numbers = npt.NDArray[np.int32]
 State = dict[str, Any]  # arrays by name, and plain integers
@@ -52,7 +53,7 @@ class KeysLayout(NamedTuple):
 
 
 @kernel
-def hash_bytes(data, start, end):
+def hash_bytes(data: Bytes, start: Whole, end: Whole) -> Whole:
     """A hash of 31 bits of data[start:end]; no step leaves the range of int64, so plain Python agrees."""
     h = np.int64(2166136261)
     for i in range(start, end):
@@ -62,7 +63,7 @@ def hash_bytes(data, start, end):
 
 
 @kernel
-def seek(layout, data, start, end, key_hash):
+def seek(layout: KeysLayout, data: Bytes, start: Whole, end: Whole, key_hash: Whole) -> Whole:
     """The slot that holds data[start:end], or the empty one where it would go."""
     mask = layout.slots.size - 1
     at = key_hash & mask
@@ -84,14 +85,14 @@ def seek(layout, data, start, end, key_hash):
 
 
 @kernel
-def find_one(layout, data, start, end):
+def find_one(layout: KeysLayout, data: Bytes, start: Whole, end: Whole) -> Whole:
     """The number of the key data[start:end], or UNKNOWN."""
     slot = layout.slots[seek(layout, data, start, end, hash_bytes(data, start, end))]
     return np.int64(UNKNOWN) if slot == EMPTY else slot & _LOW
 
 
 @kernel
-def write_one(layout, data, start, end, hashed):
+def write_one(layout: KeysLayout, data: Bytes, start: Whole, end: Whole, hashed: Whole) -> Whole:
     """Write the bytes of one new key and return its number, or NEED_ROOM with nothing changed."""
     counters = layout.counters
     to = counters[ARENA_END]
@@ -111,11 +112,11 @@ def write_one(layout, data, start, end, hashed):
         layout.arena[to + j] = data[start + j]
     counters[ARENA_END] = to + (end - start)
     counters[LIVE] += 1
-    return number
+    return np.int64(number)
 
 
 @kernel
-def approach(layout, data, starts, first, near):
+def approach(layout: KeysLayout, data: Bytes, starts: Starts, first: Whole, near: Starts) -> None:
     """Write the hashes of the next BLOCK keys and read where they lead, so that the waits for memory overlap.
 
     Finding 5 million keys of 16 bytes in random order: 0.55 us each without, 0.20 us with (2026-11, 2.8 GHz Xeon).
@@ -139,7 +140,7 @@ def approach(layout, data, starts, first, near):
 
 
 @kernel
-def find_many(layout, data, starts, near, out):
+def find_many(layout: KeysLayout, data: Bytes, starts: Starts, near: Starts, out: Numbers) -> None:
     """Write the number of every key, or UNKNOWN; `near` is scratch for BLOCK + 1 hashes."""
     for i in range(out.size):
         if i % BLOCK == 0:
@@ -149,7 +150,7 @@ def find_many(layout, data, starts, near, out):
 
 
 @kernel
-def add_many(layout, data, starts, first, near, out):
+def add_many(layout: KeysLayout, data: Bytes, starts: Starts, first: Whole, near: Starts, out: Numbers) -> int:
     """Number the keys from `first` on, new ones too, and return the first that found no room, or their count."""
     counters = layout.counters
     for i in range(first, out.size):
@@ -170,7 +171,7 @@ def add_many(layout, data, starts, first, near, out):
 
 
 @kernel
-def store_many(layout, data, starts, first, out):
+def store_many(layout: KeysLayout, data: Bytes, starts: Starts, first: Whole, out: Numbers) -> int:
     """Give each key from `first` on a new number that cannot be found; return as `add_many` does."""
     for i in range(first, out.size):
         number = write_one(layout, data, starts[i], starts[i + 1], 0)
@@ -181,7 +182,7 @@ def store_many(layout, data, starts, first, out):
 
 
 @kernel
-def unfile(layout, number):
+def unfile(layout: KeysLayout, number: Whole) -> None:
     """Take a number out of the slots and close the gap, so that every key left is still reached from its hash."""
     entry = layout.entries[number]
     slots = layout.slots
@@ -203,7 +204,7 @@ def unfile(layout, number):
 
 
 @kernel
-def free_many(layout, numbers):
+def free_many(layout: KeysLayout, numbers: Numbers) -> int:
     """Forget the keys of `numbers`; return how many of them there were."""
     counters = layout.counters
     n = 0
@@ -225,7 +226,7 @@ def free_many(layout, numbers):
 
 
 @kernel
-def hide_many(layout, numbers):
+def hide_many(layout: KeysLayout, numbers: Numbers) -> None:
     """Make the keys of `numbers` unfindable; each must be findable now."""
     for i in range(numbers.size):
         unfile(layout, np.int64(numbers[i]))
@@ -234,7 +235,7 @@ def hide_many(layout, numbers):
 
 
 @kernel
-def copy_many(layout, numbers, starts, data):
+def copy_many(layout: KeysLayout, numbers: Numbers, starts: Starts, data: Bytes) -> None:
     """Copy the bytes of `numbers` to the places that `starts` gives them; there must be room."""
     for i in range(numbers.size):
         first = layout.entries[numbers[i]]["start"]
@@ -244,7 +245,7 @@ def copy_many(layout, numbers, starts, data):
 
 
 @kernel
-def refile(slots, larger):
+def refile(slots: Starts, larger: Starts) -> None:
     """File every slot again in a larger table; the hash in the slot says where."""
     mask = larger.size - 1
     for i in range(slots.size):

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 Bytes = npt.NDArray[np.uint8]
 Starts = npt.NDArray[np.int64]
+Whole = int | np.int64  # a whole number, as it passes between kernels
 
 
 def arrow_bytes(column: pa.Array | pa.ChunkedArray) -> tuple[Bytes, Starts]:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.model.words import fold, words_of
-from nearcast.text.strings import Bytes, Starts, arrow_bytes, strings_to_arrow
+from nearcast.text.strings import Bytes, Starts, Whole, arrow_bytes, strings_to_arrow
 
 # what a code point becomes; any larger code is offset << 6 | length of its folded bytes
 UNSEEN = 0  # not known yet
@@ -59,7 +59,7 @@ class FoldTable(NamedTuple):
 
 
 @kernel
-def decode(data, start, end):
+def decode(data: Bytes, start: Whole, end: Whole) -> tuple[Whole, int]:
     """The code point at `start` and its width in bytes; width 0 if the bytes are not UTF-8."""
     lead = np.int64(data[start])
     width = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
@@ -79,7 +79,7 @@ def decode(data, start, end):
 
 
 @kernel
-def split_many(table, data, starts, words, state):
+def split_many(table: FoldTable, data: Bytes, starts: Starts, words: Words, state: Starts) -> int:
     """Write the words of every row from state[ROW] on; stop before the first row that cannot be done.
 
     Returns ALL_DONE, NEED_ROOM, MEETS_UNSEEN or MEETS_COMPLEX, with `state` telling what is whole.

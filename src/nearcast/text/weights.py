@@ -1,0 +1,157 @@
+"""A corpus of texts becomes the weight of every word: ln(1 + N / df), fixed from then on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from nearcast.errors import InvalidInput
+from nearcast.jit import kernel
+from nearcast.model.words import fold
+from nearcast.text.keys import Keys, Numbers, State
+from nearcast.text.strings import Bytes, Starts, arrow_bytes
+from nearcast.text.words import Words, from_lists, tokenise
+
+_ROWS = 65_536  # texts counted at a time
+
+
+@kernel
+def count_rows(terms: Numbers, row_start: Starts, first: int, last_row: Starts, n_rows: Starts) -> None:
+    """Add 1 to n_rows[t] for every row that has term t, however often; rows are numbered from `first` on."""
+    for row in range(row_start.size - 1):
+        for i in range(row_start[row], row_start[row + 1]):
+            term = terms[i]
+            if last_row[term] != first + row:
+                last_row[term] = first + row
+                n_rows[term] += 1
+
+
+class Weights:
+    """How much each word counts. `Weights()` has seen no text: every word weighs 1.
+
+    Examples
+    --------
+    >>> weights = Weights.fit(["Ramen today", "ramen, ramen!", ["sushi"]])
+    >>> weights.n_texts, round(weights.weight("ramen"), 4), round(weights.weight("pizza"), 4)
+    (3, 0.9163, 1.3863)
+    >>> Weights().weight("ramen")
+    1.0
+    """
+
+    def __init__(self) -> None:
+        self.n_texts = 0
+        self._keys = Keys()
+        self._df: Starts = np.zeros(0, np.int64)  # texts that have the word, by its number in _keys
+        self._idf: npt.NDArray[np.float64] = np.zeros(0)
+
+    @classmethod
+    def none(cls) -> Self:
+        """The weights of no corpus: 1 for every word."""
+        return cls()
+
+    @classmethod
+    def fit(cls, texts: Iterable[str | Sequence[str] | None] | pa.Array | pa.ChunkedArray) -> Self:
+        """Weights over a corpus: texts, lists of keywords, or an Arrow column of either; nulls are not texts.
+
+        Raises
+        ------
+        InvalidInput
+            A single string, or something that is neither a text nor a list of keywords.
+        """
+        if isinstance(texts, str | bytes):
+            raise InvalidInput("texts", texts, "must be many texts, not one")
+        weights = cls()
+        counts = _Counts(weights._keys)
+        if isinstance(texts, pa.Array | pa.ChunkedArray):
+            for start in range(0, len(texts), _ROWS):
+                rows = texts[start : start + _ROWS]
+                counts.add(_words_of_column(rows), len(rows) - rows.null_count)
+        else:
+            left = iter(texts)
+            while batch := [_checked(text) for text in islice(left, _ROWS)]:
+                plain = [text for text in batch if isinstance(text, str)]
+                lists = [text for text in batch if text is not None and not isinstance(text, str)]
+                counts.add(tokenise(pa.array(plain, pa.large_string())), len(plain))
+                counts.add(from_lists(pa.array(lists, pa.large_list(pa.large_string()))), len(lists))
+        weights._set(counts.n_texts, counts.n_rows[: weights._keys.capacity])
+        return weights
+
+    def weight(self, word: str) -> float:
+        """The weight of one word, folded first."""
+        return float(self.weights_of(*arrow_bytes(pa.array([fold(word)])))[0])
+
+    def weights_of(self, data: Bytes, starts: Starts) -> npt.NDArray[np.float64]:
+        """The weight of each word, given as folded UTF-8 in bulk: word i is data[starts[i]:starts[i + 1]]."""
+        if self.n_texts == 0:
+            return np.ones(len(starts) - 1)
+        numbers = self._keys.find_many(data, starts)
+        out = np.full(len(numbers), math.log(1.0 + self.n_texts))
+        out[numbers >= 0] = self._idf[numbers[numbers >= 0]]
+        return out
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held."""
+        return self._keys.nbytes + self._df.nbytes + self._idf.nbytes
+
+    def state(self) -> State:
+        """All there is to keep, as arrays and one integer."""
+        return {"n_texts": self.n_texts, "df": self._df} | {f"keys.{k}": v for k, v in self._keys.state().items()}
+
+    def load(self, state: Mapping[str, Any]) -> Self:
+        """Become what `state` describes; its arrays are taken over, not copied."""
+        self._keys.load({name[5:]: value for name, value in state.items() if name.startswith("keys.")})
+        self._set(int(state["n_texts"]), np.asarray(state["df"]))
+        return self
+
+    def _set(self, n_texts: int, df: Starts) -> None:
+        # math.log, once for each df: NumPy's own logarithm may differ in the last bit from one processor to another
+        self.n_texts, self._df = n_texts, df
+        distinct, place = np.unique(df, return_inverse=True)
+        self._idf = np.array([math.log(1.0 + n_texts / int(n)) for n in distinct], np.float64)[place]
+
+
+class _Counts:
+    """Texts counted so far, and in how many of them each word was."""
+
+    def __init__(self, keys: Keys) -> None:
+        self.n_texts = 0
+        self.n_rows: Starts = np.zeros(0, np.int64)
+        self._last_row: Starts = np.zeros(0, np.int64)
+        self._row = 1  # 0 is no row
+        self._keys = keys
+
+    def add(self, words: Words, n_texts: int) -> None:
+        """Count the rows of `words`, `n_texts` of which are texts."""
+        terms = self._keys.add_many(words.data, words.word_start)
+        if self._keys.capacity > len(self.n_rows):
+            more = np.zeros(2 * self._keys.capacity - len(self.n_rows), np.int64)
+            self.n_rows, self._last_row = np.append(self.n_rows, more), np.append(self._last_row, more)
+        count_rows(terms, words.row_start, self._row, self._last_row, self.n_rows)
+        self._row += len(words.row_start) - 1
+        self.n_texts += n_texts
+
+
+def _checked(text: Any) -> str | list[str] | None:
+    """A text, a list of keywords or None; anything else is refused."""
+    if text is None or isinstance(text, str):
+        return text
+    if not isinstance(text, Iterable) or isinstance(text, bytes | Mapping):
+        raise InvalidInput("texts", text, "must each be a text or a list of keywords")
+    words = list(text)
+    if not all(isinstance(word, str) for word in words):
+        raise InvalidInput("texts", text, "must each be a text or a list of keywords")
+    return words
+
+
+def _words_of_column(column: pa.Array | pa.ChunkedArray) -> Words:
+    """The words of an Arrow column of texts or of keyword lists."""
+    kind = column.type
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return from_lists(column) if lists else tokenise(column)
