@@ -17,6 +17,7 @@ EARTH_RADIUS_M = 6371008.8
 
 _RADIANS = math.pi / 180.0  # in one degree
 _LOOSE = 1e-14  # relative; the roundings in two evaluations of `chord` stay below 4e-15
+_FLAT = 2e-15  # relative; the roundings in one evaluation of a slope stay below 1.6e-15
 _ROUNDED = 1e-15  # relative; an asin that is off by an ulp or two
 _TINY = 1e-290  # below it products lose digits, and a chord says only that two places are very near
 _SHRINK = 2.0**-600  # scales huge numbers so that their squares are finite, and back
@@ -125,7 +126,7 @@ def _rise(y: float, edge: float, gap: float) -> int:
     along = math.sin(gap * _RADIANS * 0.5)
     first = math.sin((y - edge) * _RADIANS)
     second = 2.0 * cos_lat(y) * math.sin(edge * _RADIANS) * (along * along)
-    slack = _LOOSE * (abs(first) + abs(second))
+    slack = _FLAT * (abs(first) + abs(second))
     if first + second > slack:
         return 1
     return -1 if first + second < -slack else 0
@@ -174,7 +175,8 @@ def box_distance_max(metric: int, x: float, y: float, x0: float, y0: float, x1: 
     """Largest distance from (x, y) to the closed box: never below `distance` to any point of it; see `box_distance`.
 
     Only the meridian of the largest gap counts. Along it the farthest place is a corner, or, for gaps above 90 degrees,
-    the point opposite the foot, if cos d falls at y0 and rises at y1: there cos d = -A.
+    the point opposite the foot, if cos d falls at y0 and rises at y1: there cos d = -A. Where a slope is too close to
+    call, the corner is as far as that point to within 6e-15 of a chord that is at least 1/2.
     """
     if metric == EUCLIDEAN:
         return plain_length(max(abs(x - x0), abs(x - x1)), max(abs(y - y0), abs(y - y1)))
@@ -182,7 +184,7 @@ def box_distance_max(metric: int, x: float, y: float, x0: float, y0: float, x1: 
     y1 = min(max(y1, -90.0), 90.0)
     gap = box_gaps(x, x0, x1)[1]
     squared = max(chord(y, y0, gap), chord(y, y1, gap))
-    if gap > 90.0 and _rise(y, y0, gap) <= 0 and _rise(y, y1, gap) >= 0:
+    if gap > 90.0 and _rise(y, y0, gap) < 0 and _rise(y, y1, gap) > 0:
         squared = max(squared, 0.5 + 0.5 * _foot_cosine(y, gap))
     squared = max(squared, _TINY)
-    return chord_metres(squared * (1.0 + _LOOSE)) * (1.0 + _ROUNDED)
+    return chord_metres(squared * (1.0 + 2.0 * _LOOSE)) * (1.0 + _ROUNDED)

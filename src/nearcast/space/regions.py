@@ -21,6 +21,7 @@ Ints = npt.NDArray[np.int64]
 
 _LOOSE = 1e-14  # relative, far above the roundings it stands for, far below a metre on Earth
 _FILTER = 3.5e-16  # relative; a difference of two products of differences is off by at most 3.3307e-16 of their sum
+_TINY = 1e-290  # chords below it have lost digits, or are 0 for places that differ
 _LIMB = 24  # bits in one limb of an exact sum, so that six products can be added before carrying
 _N_LIMBS = 182  # 4,368 bits: the product of any two floats lies between 2**-2252 and 2**2048 bit by bit
 _LOW = (1 << 27) - 1  # lower half of a 53-bit or 54-bit whole number
@@ -208,7 +209,7 @@ def circle_box(metric: int, cx: float, cy: float, radius: float) -> tuple[float,
     squared = math.sin(half) * math.sin(half) * (1.0 + _LOOSE) if half < 0.5 * math.pi else 1.0
     if squared >= 1.0:
         return -math.inf, -90.0, math.inf, 90.0
-    angle = 2.0 * math.asin(math.sqrt(squared)) * (1.0 + _LOOSE)
+    angle = 2.0 * math.asin(math.sqrt(max(squared, _TINY))) * (1.0 + _LOOSE)
     y0, y1 = _around(cy, math.degrees(angle))
     sine = math.sin(angle) * (1.0 + _LOOSE)
     if y0 <= -90.0 or y1 >= 90.0 or sine >= cos_lat(cy):
