@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -66,7 +67,8 @@ def exact_in_polygon(polygon: Polygon, x: float, y: float) -> bool:
 
 
 def neighbours(value: float) -> tuple[float, float, float]:
-    return math.nextafter(value, -math.inf), value, math.nextafter(value, math.inf)
+    top = sys.float_info.max
+    return max(math.nextafter(value, -math.inf), -top), value, min(math.nextafter(value, math.inf), top)
 
 
 def check_polygon(polygon: Polygon, places: list[Point]) -> None:
