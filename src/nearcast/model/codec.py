@@ -178,6 +178,18 @@ def event_from_json(obj: Any) -> Event:
     if event == "unsubscribe":
         _refuse_others(obj, "an unsubscribe", ("event", "id", "ts"))
         return Unsubscribe(_required(obj, "id"), obj.get("ts"))
+    return move_from_json(obj)
+
+
+def move_from_json(obj: Any) -> Move:
+    """A move from its JSON form, with or without `event`.
+
+    Raises
+    ------
+    InvalidInput
+        For a missing or unknown field, and for a value that is refused.
+    """
+    obj = _object("move", obj)
     _refuse_others(obj, "a move", ("event", "id", "lon", "lat", "region", "ts"), _SIDES)
     return Move(_required(obj, "id"), obj.get("lon"), obj.get("lat"), _region(obj), obj.get("ts"))
 

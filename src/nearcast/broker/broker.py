@@ -1,0 +1,462 @@
+"""The broker: subscriptions and messages in, updates out. One writer; an event that fails changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.broker import snapshot
+from nearcast.broker.explain import Explanation, explain
+from nearcast.broker.registry import Registry
+from nearcast.broker.saying import Found, difference, entering, to_updates, together
+from nearcast.columns.arena import Array, Ints
+from nearcast.columns.decode import KINDS, Part, Rules, check_subscription, decode_subscriptions, pack_clauses, rows_of
+from nearcast.columns.ids import group_ids, id_bytes, same_type
+from nearcast.columns.messages import decode_messages
+from nearcast.columns.shapes import region_rows
+from nearcast.columns.subscriptions import PointTable, WithinRows, WithinTable
+from nearcast.columns.updates import Updates
+from nearcast.engines.checks import NEAREST, TOPK
+from nearcast.engines.contract import NO_CHANGES, Changes, Keeper, Notifier, Surroundings
+from nearcast.engines.oracle import KeeperOracle, SimilarOracle, WithinOracle
+from nearcast.errors import DuplicateId, InvalidInput, UnknownId
+from nearcast.model.checks import whole
+from nearcast.model.codec import move_from_json
+from nearcast.model.event import Move
+from nearcast.model.message import Message
+from nearcast.model.query import Query, Subscription
+from nearcast.model.region import Region
+from nearcast.model.update import Reject
+from nearcast.space.space import Space
+from nearcast.text.vocabulary import Vocabulary
+from nearcast.text.weights import Weights
+from nearcast.text.words import from_lists
+from nearcast.window.window import DUPLICATE, TOO_FAR_AHEAD, UNSET, LiveMessages, Steps, Window
+
+_CHUNK = 4096  # messages taken in at a time
+_WITHIN, _SIMILAR, _TOPK, _NEAREST = range(4)  # positions in KINDS
+_LEAST_SWEEP = 4096  # words or messages not worth a sweep
+
+
+class Broker:
+    """The front door over all engines.
+
+    Parameters
+    ----------
+    space
+        Where everything lies, and how distances are measured.
+    window
+        How long messages live. Without one, `Within` and `Similar` notify only, `Nearest` keeps its k nearest since
+        registration, and `TopK` is refused.
+    weights
+        How much each word counts; every word counts 1 unless given.
+
+    Examples
+    --------
+    >>> import nearcast as nc
+    >>> broker = nc.Broker(nc.Space((0, 0, 10, 10)), window=nc.Window(count=100))
+    >>> len(broker.subscribe("ann", nc.Nearest(5, 5, "ramen", k=1)))
+    0
+    >>> [(u.sign, u.message, u.score) for u in broker.publish(nc.Message("m1", 5, 8, "ramen here", ts=1))]
+    [('+', 'm1', 3.0)]
+    """
+
+    def __init__(self, space: Space, window: Window | None = None, weights: Weights | None = None) -> None:
+        if not isinstance(space, Space):
+            raise InvalidInput("space", space, "must be a Space")
+        if window is not None and not isinstance(window, Window):
+            raise InvalidInput("window", window, "must be a Window or None")
+        if weights is not None and not isinstance(weights, Weights):
+            raise InvalidInput("weights", weights, "must be Weights or None")
+        self.space = space
+        self.window = window
+        self._vocabulary = Vocabulary(weights)
+        self._live = LiveMessages(space, window, self._vocabulary)
+        self._around = Surroundings(space, self._vocabulary, self._live)
+        self._registry = Registry()
+        self._within = WithinTable(self._vocabulary)
+        self._points = {kind: PointTable(self._vocabulary) for kind in (_SIMILAR, _TOPK, _NEAREST)}
+        self._tables: dict[int, WithinTable | PointTable] = {_WITHIN: self._within, **self._points}
+        self._notifiers: dict[int, Notifier] = {
+            _WITHIN: WithinOracle(self._within, self._around),
+            _SIMILAR: SimilarOracle(self._points[_SIMILAR], self._around),
+        }
+        self._keepers: dict[int, Keeper] = {
+            _TOPK: KeeperOracle(TOPK, self._points[_TOPK], self._around),
+            _NEAREST: KeeperOracle(NEAREST, self._points[_NEAREST], self._around),
+        }
+        self._engines: dict[int, Notifier | Keeper] = {**self._notifiers, **self._keepers}
+        self._n_terms_swept = 0  # words left by the last sweep
+        self._n_kept_swept = 0  # messages left by the last sweep, without a window
+
+    # Subscriptions
+
+    def subscribe(self, id: str | int, query: Query, expires: int | None = None) -> Updates:
+        """Register a subscription; returns the live messages that it starts with as ``+``.
+
+        Raises
+        ------
+        InvalidInput
+            For a query that cannot be honoured; `DuplicateId` for an id that is taken.
+        """
+        subscription = Subscription(id, query, expires)
+        check_subscription(subscription, self._rules)
+        if self._registry.find(id) >= 0:
+            raise DuplicateId("id", id, "must not be the id of another subscription")
+        return self.subscribe_many([subscription])
+
+    def subscribe_many(self, subscriptions: Iterable[Any] | pa.Table | pa.RecordBatch) -> Updates:
+        """Register many: `Subscription` objects, ``(id, query[, expires])``, JSON forms, or an Arrow table of their columns."""
+        batch = decode_subscriptions(subscriptions, self._rules)
+        rejects = list(batch.rejects)
+        said = [self._register(part) for part in self._new_ids_only(batch.parts, rejects)]
+        return self._updates(said, sorted(rejects, key=lambda reject: reject.row))
+
+    @property
+    def _rules(self) -> Rules:
+        return Rules(self.space, self.window is not None, self._registry.ids.type)
+
+    def _new_ids_only(self, parts: list[Part], rejects: list[Reject]) -> list[Part]:
+        """Reject ids that are taken, by an earlier subscription or by an earlier row; leave out what has ended already."""
+        if not parts:
+            return []
+        ids = pa.concat_arrays([part.ids for part in parts])
+        rows = np.concatenate([part.given.rows for part in parts])
+        open_ended = np.concatenate([part.given.expires for part in parts]) > self._live.clock
+        taken = self._registry.find_many(ids) >= 0 if len(self._registry) else np.zeros(rows.size, dtype=bool)
+        groups = group_ids(id_bytes(ids))
+        candidates = np.flatnonzero(open_ended & ~taken)
+        candidates = candidates[np.argsort(rows[candidates], kind="stable")]
+        first = candidates[np.unique(groups[candidates], return_index=True)[1]]
+        new = np.zeros(rows.size, dtype=bool)
+        new[first] = True
+        for at in np.flatnonzero(~new & (open_ended | taken)).tolist():
+            error = DuplicateId("id", ids[at].as_py(), "must not be the id of another subscription")
+            rejects.append(Reject(int(rows[at]), "id", str(error)))
+        if new.all():
+            return parts
+        ends = np.cumsum([len(part.ids) for part in parts])
+        kept = [part.filter(keep) for part, keep in zip(parts, np.split(new, ends[:-1]), strict=True)]
+        return [part for part in kept if len(part.ids)]
+
+    def _register(self, part: Part) -> tuple[int, Changes]:
+        kind, since = KINDS.index(part.kind), self._live.last
+        numbers = self._registry.add(part.ids, kind)
+        terms = self._vocabulary.encode(from_lists(part.words))
+        if isinstance(part.given, WithinRows):
+            clauses, sizes = pack_clauses(terms, part.n_clauses)
+            slots = self._within.insert(part.given, clauses, sizes, numbers, since)
+        else:
+            slots = self._points[kind].insert(part.given, terms, numbers, since)
+        self._registry.place(numbers, slots, part.given.expires)
+        self._engines[kind].insert(slots)
+        filled = slots[part.given.backfill]
+        if self.window is None or not len(self._live.table) or not filled.size:
+            return kind, NO_CHANGES
+        if kind in self._keepers:
+            return kind, self._keepers[kind].refresh(filled)
+        find = self._notifiers[kind].find
+        return kind, together([entering(slot, find(slot)) for slot in filled.tolist()])
+
+    def unsubscribe(self, id: str | int) -> None:
+        """End a subscription, silently.
+
+        Raises
+        ------
+        UnknownId
+            If there is no such subscription.
+        """
+        self._end(np.array([self._number(id)], dtype=np.int32))
+
+    def unsubscribe_many(self, ids: Iterable[Any] | pa.Table | pa.RecordBatch | pa.Array) -> Updates:
+        """End many subscriptions: ids, or Arrow with a column `id`; unknown ones are in the rejects."""
+        rejects: list[Reject] = []
+        numbers: dict[int, None] = {}
+        for row, value in enumerate(rows_of(ids)):
+            try:
+                number = self._number(value["id"] if isinstance(value, Mapping) else value)
+                if number in numbers:
+                    raise _unknown(value)
+                numbers[number] = None
+            except InvalidInput as error:
+                rejects.append(Reject(row, error.field, str(error)))
+        self._end(np.array(list(numbers), dtype=np.int32))
+        return Updates.none(rejects)
+
+    def _number(self, id: Any) -> int:
+        number = self._registry.find(id)
+        if number < 0:
+            raise _unknown(id)
+        return number
+
+    def _end(self, numbers: Ints) -> None:
+        for kind, slots in self._registry.by_kind(numbers):
+            self._engines[kind].remove(slots)
+            self._tables[kind].remove(slots)
+        self._registry.remove(numbers)
+
+    def move(
+        self, id: str | int, lon: float | None = None, lat: float | None = None, region: Region | None = None
+    ) -> Updates:
+        """Give a subscription another place, or a `Within` another region; returns what leaves and what enters.
+
+        Raises
+        ------
+        InvalidInput
+            For a place or region that does not fit the subscription; `UnknownId` if there is none.
+        """
+        return self._updates([self._move(Move(id, lon, lat, region))])
+
+    def move_many(self, moves: Iterable[Any] | pa.Table | pa.RecordBatch) -> Updates:
+        """Move many, one after another: `Move` objects, JSON forms, or an Arrow table with `id` and `lon, lat` or `region`."""
+        rejects: list[Reject] = []
+        said: list[Updates] = []
+        for row, value in enumerate(rows_of(moves)):
+            try:
+                said.append(self._updates([self._move(value if isinstance(value, Move) else move_from_json(value))]))
+            except InvalidInput as error:
+                rejects.append(Reject(row, error.field, str(error)))
+        return Updates.concat(said, rejects)
+
+    def _move(self, move: Move) -> tuple[int, Changes]:
+        kind, slot = self._registry.where(self._number(move.id))
+        slots = np.array([slot], dtype=np.int32)
+        if kind == _WITHIN:
+            if move.region is None:
+                raise InvalidInput("region", None, "is required to move a within subscription")
+            self.space.check_region(move.region)
+        elif move.lon is None or move.lat is None:
+            raise InvalidInput(
+                "region", move.region, f"must be left out to move a {KINDS[kind]} subscription, which has a place"
+            )
+        else:
+            self.space.check_point(move.lon, move.lat)
+        if kind == _NEAREST and self.window is None:
+            raise InvalidInput("id", move.id, "must not be a nearest subscription: without a window it cannot move")
+        before = self._find(kind, slot)
+        if move.region is not None:
+            self._within.move(slots, region_rows([move.region], self.space))
+        else:
+            self._points[kind].move(slots, np.array([move.lon]), np.array([move.lat]))
+        if kind in self._keepers:
+            return kind, self._keepers[kind].refresh(slots)
+        self._notifiers[kind].moved(slots)
+        return kind, difference(slot, before, self._find(kind, slot))
+
+    def _find(self, kind: int, slot: int) -> Found:
+        """The result of a notifier's subscription; nothing for a keeper, which knows its own, or without a window."""
+        if kind in self._keepers or self.window is None:
+            return np.zeros(0, np.int32), np.zeros(0)
+        return self._notifiers[kind].find(slot)
+
+    # Messages and time
+
+    def publish(self, messages: Message | Iterable[Any] | pa.Table | pa.RecordBatch) -> Updates:
+        """Take in one message, or a batch: `Message` objects, JSON forms, or an Arrow table of their columns.
+
+        Raises
+        ------
+        InvalidInput
+            For a single message that cannot be honoured. In a batch such rows are in `Updates.rejects`.
+        """
+        single = isinstance(messages, Message)
+        if isinstance(messages, Message):
+            self.space.check_point(messages.lon, messages.lat)
+            same_type(messages.id, self._live.table.ids.type)
+        batch = decode_messages([messages] if single else messages, self.space, self._live.table.ids.type)
+        rejects = list(batch.rejects)
+        said: list[Updates] = []
+        at, n = 0, batch.x.size
+        while at < n:
+            part = batch.slice(at, min(at + _CHUNK, n))
+            steps, status, n_done = self._live.admit(part)
+            for row in np.flatnonzero((status == DUPLICATE) | (status == TOO_FAR_AHEAD)).tolist():
+                error = self._refusal(int(status[row]), part.id(row), int(part.ts[row]))
+                if single:
+                    raise error
+                rejects.append(Reject(int(part.rows[row]), error.field, str(error)))
+            said.append(self._take(steps))
+            at += n_done
+        return Updates.concat(said, sorted(rejects, key=lambda reject: reject.row))
+
+    def _refusal(self, status: int, id: str | int, ts: int) -> InvalidInput:
+        if status == DUPLICATE:
+            return DuplicateId("id", id, "must not be the id of a live message")
+        ahead = self.window.max_ahead if self.window else None
+        return InvalidInput("ts", ts, f"must be at most {ahead} seconds ahead of the clock")
+
+    def advance(self, ts: int) -> Updates:
+        """Move the clock; backwards it does nothing."""
+        return self._take(self._live.advance(whole("ts", ts)))
+
+    def _take(self, steps: Steps) -> Updates:
+        """Let every engine see these events, then forget what ended."""
+        said = [(kind, engine.publish(steps)) for kind, engine in self._engines.items()]
+        updates = self._updates(said, clocks=steps.clocks)
+        ended = self._registry.ended(self._live.clock)
+        if ended.size:
+            self._end(ended)
+        self._live.release(steps)
+        self._sweep()
+        return updates
+
+    def _sweep(self) -> None:
+        """Forget words that nothing holds and, without a window, messages that no result holds."""
+        table = self._live.table
+        if self.window is None and (
+            len(table) > 2 * self._n_kept_swept + _LEAST_SWEEP or not len(self._points[_NEAREST])
+        ):
+            held = np.zeros(table.ids.keys.capacity, dtype=bool)
+            for keeper in self._keepers.values():
+                keeper.mark_messages(held)
+            self._live.keep_only(held)
+            self._n_kept_swept = len(table)
+        if len(self._vocabulary) > 2 * self._n_terms_swept + _LEAST_SWEEP:
+            used = np.zeros(self._vocabulary.capacity, dtype=bool)
+            for holder in (table, *self._tables.values()):
+                holder.mark_terms(used)
+            terms = self._vocabulary.keys.numbers()
+            self._vocabulary.free(terms[~used[terms]])
+            self._n_terms_swept = len(self._vocabulary)
+
+    def reweigh(self, weights: Weights) -> Updates:
+        """Change the weights of words, as one event; returns how results change."""
+        if not isinstance(weights, Weights):
+            raise InvalidInput("weights", weights, "must be Weights")
+        similar = self._points[_SIMILAR].used_slots.tolist()
+        before = [self._find(_SIMILAR, slot) for slot in similar]
+        self._vocabulary.set_weights(weights)
+        self._live.reweigh()
+        for table in self._points.values():
+            table.measure(table.used_slots)
+        self._notifiers[_SIMILAR].moved(self._points[_SIMILAR].used_slots)
+        said = [
+            (_SIMILAR, difference(slot, old, self._find(_SIMILAR, slot)))
+            for slot, old in zip(similar, before, strict=True)
+        ]
+        if self.window is not None:
+            said.append((_TOPK, self._keepers[_TOPK].refresh(self._points[_TOPK].used_slots)))
+        return self._updates(said)
+
+    def _updates(
+        self, said: Iterable[tuple[int, Changes]], rejects: Iterable[Reject] = (), clocks: Array | None = None
+    ) -> Updates:
+        named = [(KINDS[kind], self._tables[kind], changes) for kind, changes in said]
+        clocks = np.array([self._live.clock]) if clocks is None else clocks
+        return to_updates(named, clocks, self._registry, self._live.table, list(rejects))
+
+    # Questions
+
+    def results(self, id: str | int) -> list[tuple[str | int, float | None]]:
+        """The result of a subscription now: (message id, score), best first; `Within` newest first, with no scores."""
+        kind, slot = self._registry.where(self._number(id))
+        found, scores = self._keepers[kind].result(slot) if kind in self._keepers else self._find(kind, slot)
+        ids = self._live.table.ids.to_arrow(found).to_pylist()
+        return [(id, None if np.isnan(score) else float(score)) for id, score in zip(ids, scores, strict=True)]
+
+    def explain(self, id: str | int, message_id: str | int) -> Explanation:
+        """The parts of a message's score for a subscription, or why it is not in the result.
+
+        Raises
+        ------
+        UnknownId
+            If there is no such subscription, or no such live message.
+        """
+        kind, slot = self._registry.where(self._number(id))
+        found, _ = self._keepers[kind].result(slot) if kind in self._keepers else self._find(kind, slot)
+        table = self._live.table
+        message = table.ids.find(message_id)
+        if self.window is None:  # ids are not filed, but results hold some messages
+            held = [int(at) for at in found if table.ids.value(int(at)) == message_id]
+            message = held[0] if held else -1
+        if message < 0:
+            raise UnknownId("message_id", message_id, "must be the id of a live message")
+        return explain(KINDS[kind], self._tables[kind], slot, message, message in found, self._around)
+
+    def stats(self) -> dict[str, Any]:
+        """Sizes, counts of work and bytes."""
+        live = self._live
+        kinds = {KINDS[kind]: len(table) for kind, table in self._tables.items()}
+        engines = {KINDS[kind]: engine.stats() for kind, engine in self._engines.items()}
+        n_bytes = {
+            "subscriptions": sum(table.nbytes for table in self._tables.values())
+            + sum(e["bytes"] for e in engines.values()),
+            "subscription ids": self._registry.nbytes,
+            "messages": live.nbytes,
+            "words": self._vocabulary.nbytes,
+        }
+        return {
+            "subscriptions": {**kinds, "all": len(self._registry)},
+            "messages": {"live": len(live.table), "sequence": live.last, "late": live.n_late},
+            "clock": None if live.clock == UNSET else live.clock,
+            "words": len(self._vocabulary),
+            "bytes": n_bytes,
+            "bytes per subscription": n_bytes["subscriptions"] / max(1, len(self._registry)),
+            "bytes per live message": n_bytes["messages"] / max(1, len(live.table)),
+            "engines": engines,
+            "index": live.index.stats(),
+        }
+
+    def check(self) -> None:
+        """Assert that all arrays are consistent; for tests."""
+        for engine in self._engines.values():
+            engine.check()
+        self._live.index.check(self._live.table.layout)
+        assert sum(len(table) for table in self._tables.values()) == len(self._registry)
+
+    # Snapshots
+
+    def snapshot(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole broker to one file, whole or not at all."""
+        window = self.window
+        snapshot.write(
+            path,
+            {
+                "space": {
+                    "bounds": np.array(self.space.bounds),
+                    "metric": self.space.metric,
+                    "max_distance": self.space.max_distance,
+                },
+                "window": None
+                if window is None
+                else {"count": window.count, "age": window.age, "max_ahead": window.max_ahead},
+                "vocabulary": self._vocabulary.state(),
+                "live": self._live.state(),
+                "registry": self._registry.state(),
+                "tables": {KINDS[kind]: table.state() for kind, table in self._tables.items()},
+                "engines": {KINDS[kind]: engine.state() for kind, engine in self._engines.items()},
+                "swept": {"terms": self._n_terms_swept, "kept": self._n_kept_swept},
+            },
+        )
+
+    @classmethod
+    def restore(cls, path: str | os.PathLike[str]) -> Broker:
+        """The broker that was written; it goes on exactly as if it had never stopped.
+
+        Raises
+        ------
+        SnapshotError
+            If the file is not a snapshot, is damaged, or has another format version.
+        """
+        state = snapshot.read(path)
+        space, window = state["space"], state["window"]
+        broker = cls(
+            Space(space["bounds"].tolist(), space["metric"], space["max_distance"]),
+            None if window is None else Window(**window),
+        )
+        broker._vocabulary.load(state["vocabulary"])
+        broker._live.load(state["live"])
+        broker._registry.load(state["registry"])
+        for kind, table in broker._tables.items():
+            table.load(state["tables"][KINDS[kind]])
+            broker._engines[kind].load(state["engines"][KINDS[kind]])
+        broker._n_terms_swept, broker._n_kept_swept = state["swept"]["terms"], state["swept"]["kept"]
+        return broker
+
+
+def _unknown(id: Any) -> UnknownId:
+    return UnknownId("id", id, "must be the id of a subscription")

@@ -1,0 +1,171 @@
+"""Why a message is, or is not, in a subscriber's result: the parts of its score, one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nearcast.columns.arena import Ints
+from nearcast.columns.scores import gather, scatter
+from nearcast.columns.subscriptions import PointTable, WithinTable, in_region, split_clauses
+from nearcast.engines.checks import NEAREST, NO_MATCH, TOPK, rank, similarity
+from nearcast.engines.contract import Surroundings
+from nearcast.model.query import MATCHES, MEASURES
+from nearcast.space.distance import distance, ssim
+from nearcast.window.window import is_live
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What the broker knows about one subscription and one message.
+
+    Parameters
+    ----------
+    in_result
+        Whether the message is in the result now.
+    score
+        Its score or distance, None for `Within` and where there is none.
+    reason
+        One sentence.
+    parts
+        The numbers behind it, by name.
+    """
+
+    in_result: bool
+    score: float | None
+    reason: str
+    parts: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [self.reason] + [f"  {name}: {value}" for name, value in self.parts.items()]
+        return "\n".join(lines)
+
+
+def explain(
+    kind: str, table: WithinTable | PointTable, slot: int, message: int, shown: bool, around: Surroundings
+) -> Explanation:
+    """Take the score of a stored message apart; `shown` says whether it is in the result."""
+    live = around.live
+    stored = live.table.layout
+    row = stored.rows[message]
+    parts: dict[str, Any] = {}
+    dense = np.zeros(around.vocabulary.idf.size)
+    scatter(stored.terms, stored.counts, row["term_start"], row["n_terms"], around.vocabulary.idf, dense)
+    try:
+        if isinstance(table, WithinTable):
+            matches, score, reason = _within(table, slot, row, around, dense, parts)
+        elif kind == "similar":
+            matches, score, reason = _similar(table, slot, row, around, dense, parts)
+        else:
+            matches, score, reason = _kept(kind, table, slot, row, around, dense, parts)
+    finally:
+        gather(stored.terms, row["term_start"], row["n_terms"], dense)
+    if matches and not shown:
+        reason = _why_not(kind, table, slot, row, around)
+    return Explanation(shown, score, reason, parts)
+
+
+def _why_not(kind: str, table: WithinTable | PointTable, slot: int, row: Any, around: Surroundings) -> str:
+    live = around.live
+    if row["sequence"] <= table.rows["since"][slot]:
+        return "not in the result: it arrived before the subscription, which has no backfill"
+    if live.window is None:
+        kept = (
+            "no result is kept without a window"
+            if kind in ("within", "similar")
+            else "it arrived too early, or others are nearer"
+        )
+        return f"not in the result: {kept}"
+    if not is_live(row, live.last, live.clock, live.limits.count):
+        return "not in the result: it has expired"
+    return f"not in the result: {int(table.rows['k'][slot])} other messages are better"
+
+
+def _words(terms: Ints, around: Surroundings) -> list[str]:
+    return [around.vocabulary.word(int(term)) for term in terms]
+
+
+def _within(
+    table: WithinTable, slot: int, row: Any, around: Surroundings, dense: Any, parts: dict[str, Any]
+) -> tuple[bool, float | None, str]:
+    layout = table.layout
+    inside = bool(in_region(layout, slot, around.space.metric_code, row["x"], row["y"]))
+    start = layout.rows["clause_start"][slot]
+    clauses = split_clauses(layout.clauses[start : start + layout.rows["clause_size"][slot]])
+    holding = None
+    missing: list[str] = []
+    forbidden: list[str] = []
+    for positive, negative in clauses:
+        if (dense[positive] != 0).all() and (dense[negative] == 0).all():
+            holding = _words(positive, around)
+            break
+        missing += _words(positive[dense[positive] == 0], around)
+        forbidden += _words(negative[dense[negative] != 0], around)
+    parts["inside region"] = inside
+    parts["words hold"] = holding is not None
+    if holding is not None:
+        parts["because of"] = holding
+    else:
+        parts["missing words"], parts["forbidden words"] = sorted(set(missing)), sorted(set(forbidden))
+    if inside and holding is not None:
+        return True, None, "in the result: inside the region, and its words satisfy the expression"
+    why = "its place is outside the region" if not inside else "its words do not satisfy the expression"
+    return False, None, f"not in the result: {why}"
+
+
+def _place(table: PointTable, slot: int, row: Any, around: Surroundings, dense: Any, parts: dict[str, Any]) -> float:
+    """Parts that all kinds with a place have; returns the distance."""
+    own = table.rows[slot]
+    terms = table.layout.terms[own["term_start"] : own["term_start"] + own["n_terms"]]
+    apart = float(distance(around.space.metric_code, own["x"], own["y"], row["x"], row["y"]))
+    parts["distance"] = apart
+    parts["shared words"] = _words(terms[dense[terms] != 0], around)
+    parts["missing words"] = _words(terms[dense[terms] == 0], around)
+    return apart
+
+
+def _similar(
+    table: PointTable, slot: int, row: Any, around: Surroundings, dense: Any, parts: dict[str, Any]
+) -> tuple[bool, float | None, str]:
+    own = table.rows[slot]
+    place = float(ssim(_place(table, slot, row, around, dense, parts), around.space.max_distance))
+    where = (around.space.metric_code, around.space.max_distance)
+    score = float(similarity(table.layout, slot, row, where, around.vocabulary.idf, dense))
+    delta, tau = float(own["share"]), float(own["tau"])
+    parts |= {"measure": MEASURES[own["mode"]], "delta": delta, "ssim": place}
+    if delta > 0.0:
+        parts["tsim"] = (score - (1.0 - delta) * place) / delta
+    parts |= {"score": score, "tau": tau}
+    if score >= tau:
+        return True, score, f"in the result: score {score:.6g} reaches tau {tau:.6g}"
+    return False, score, f"not in the result: score {score:.6g} is below tau {tau:.6g}"
+
+
+def _kept(
+    kind: str, table: PointTable, slot: int, row: Any, around: Surroundings, dense: Any, parts: dict[str, Any]
+) -> tuple[bool, float | None, str]:
+    own = table.rows[slot]
+    apart = _place(table, slot, row, around, dense, parts)
+    where = (around.space.metric_code, around.space.max_distance)
+    code = TOPK if kind == "topk" else NEAREST
+    value = float(rank(code, table.layout, slot, row, where, around.vocabulary.idf, dense))
+    parts["k"] = int(own["k"])
+    if kind == "nearest":
+        parts["match"] = MATCHES[own["mode"]]
+    if value == NO_MATCH:
+        shares_none = not parts["shared words"]
+        return (
+            False,
+            None,
+            f"not in the result: it {'shares no word' if shares_none else 'does not hold all the words'}",
+        )
+    if kind == "nearest":
+        return True, apart, f"in the result: distance {apart:.6g}"
+    alpha, place = float(own["share"]), float(ssim(apart, around.space.max_distance))
+    parts |= {"alpha": alpha, "ssim": place}
+    if alpha < 1.0:
+        parts["cos"] = (value - alpha * place) / (1.0 - alpha)
+    parts["score"] = value
+    return True, value, f"in the result: score {value:.6g}"

@@ -1,0 +1,90 @@
+"""Who is subscribed: subscription id -> number -> kind and slot, and when each one ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.columns.arena import Array, Ints, Longs, State, with_room
+from nearcast.columns.ids import Ids, id_bytes
+from nearcast.columns.messages import FOREVER
+from nearcast.window.expiries import ExpiryHeap
+
+
+class Registry:
+    """All subscriptions of a broker by number; `kind` is a position in `columns.decode.KINDS`."""
+
+    def __init__(self) -> None:
+        self.ids = Ids()
+        self._kinds = np.zeros(0, dtype=np.int8)
+        self._slots = np.zeros(0, dtype=np.int32)
+        self._serials = np.zeros(
+            0, dtype=np.int64
+        )  # of the registration; tells an expiry of a subscription that is gone
+        self._next_serial = 1
+        self._expiries = ExpiryHeap()
+
+    def __len__(self) -> int:
+        return len(self.ids.keys)
+
+    def find(self, subscription_id: object) -> int:
+        """Number of a subscription, or -1."""
+        return self.ids.find(subscription_id)
+
+    def find_many(self, ids: pa.Array) -> Ints:
+        """Numbers of subscriptions, -1 where there is none."""
+        return self.ids.keys.find_many(*id_bytes(ids))
+
+    def add(self, ids: pa.Array, kind: int) -> Ints:
+        """Numbers for new ids; `place` must follow."""
+        self.ids.type = "integer" if pa.types.is_integer(ids.type) else "string"
+        numbers = self.ids.keys.add_many(*id_bytes(ids))
+        capacity = self.ids.keys.capacity
+        self._kinds, self._slots = with_room(self._kinds, capacity), with_room(self._slots, capacity)
+        self._serials = with_room(self._serials, capacity)
+        self._kinds[numbers] = kind
+        self._serials[numbers] = np.arange(self._next_serial, self._next_serial + numbers.size)
+        self._next_serial += numbers.size
+        return numbers
+
+    def place(self, numbers: Ints, slots: Ints, expires: Longs) -> None:
+        """Remember the slots of new subscriptions and when they end."""
+        self._slots[numbers] = slots
+        ending = expires != FOREVER
+        if ending.any():
+            self._expiries.push(expires[ending], self._serials[numbers[ending]], numbers[ending])
+
+    def where(self, number: int) -> tuple[int, int]:
+        """Kind and slot of a subscription."""
+        return int(self._kinds[number]), int(self._slots[number])
+
+    def by_kind(self, numbers: Ints) -> list[tuple[int, Ints]]:
+        """The slots of these subscriptions, kind by kind."""
+        kinds = self._kinds[numbers]
+        return [(int(kind), self._slots[numbers[kinds == kind]]) for kind in np.unique(kinds)]
+
+    def ended(self, clock: int) -> Ints:
+        """Numbers of the subscriptions whose time is over; they are told once."""
+        serials, numbers = self._expiries.pop_until(clock)
+        return numbers[self._serials[numbers] == serials]
+
+    def remove(self, numbers: Ints) -> None:
+        """Forget subscriptions."""
+        self._serials[numbers] = 0
+        self.ids.keys.free_many(numbers)
+        if len(self._expiries) > 2 * len(self) + 1024:
+            self._expiries.keep(lambda serials, them: self._serials[them] == serials)
+
+    @property
+    def nbytes(self) -> int:
+        return self.ids.nbytes + self._kinds.nbytes + self._slots.nbytes + self._serials.nbytes + self._expiries.nbytes
+
+    def state(self) -> State:
+        arrays: dict[str, Array] = {"kinds": self._kinds, "slots": self._slots, "serials": self._serials}
+        return {"ids": self.ids.state(), "next_serial": self._next_serial, "expiries": self._expiries.state(), **arrays}
+
+    def load(self, state: State) -> None:
+        self.ids.load(state["ids"])
+        self._next_serial = state["next_serial"]
+        self._expiries.load(state["expiries"])
+        self._kinds, self._slots, self._serials = state["kinds"], state["slots"], state["serials"]

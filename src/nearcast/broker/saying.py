@@ -1,0 +1,68 @@
+"""Changes of all engines become updates: in the order of events, with the ids that callers know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nearcast.broker.registry import Registry
+from nearcast.columns.arena import Floats, Ints, Longs
+from nearcast.columns.messages import MessageTable
+from nearcast.columns.subscriptions import PointTable, WithinTable
+from nearcast.columns.updates import Updates
+from nearcast.engines.contract import Changes
+from nearcast.model.update import Reject
+
+Found = tuple[Ints, Floats]  # message slots and scores
+
+NEARER_IS_BETTER = {"nearest"}
+
+
+def to_updates(
+    said: Sequence[tuple[str, WithinTable | PointTable, Changes]],
+    clocks: Longs,
+    registry: Registry,
+    messages: MessageTable,
+    rejects: Sequence[Reject] = (),
+) -> Updates:
+    """Updates of changes by (kind, table, changes); `clocks` has the clock after each event.
+
+    One subscription's updates of one event: ``-`` before ``+``, each best first, then newest first.
+    """
+    said = [entry for entry in said if entry[2].slots.size]
+    if not said:
+        return Updates.none(rejects)
+    numbers = np.concatenate([table.rows["number"][changes.slots] for _, table, changes in said])
+    events, _, slots, signs, scores = (np.concatenate(column) for column in zip(*(c for _, _, c in said), strict=True))
+    ranks = np.concatenate([-c.scores if kind in NEARER_IS_BETTER else c.scores for kind, _, c in said])
+    newest = messages.layout.rows["sequence"][slots]
+    order = np.lexsort((-newest, -np.nan_to_num(ranks), signs, numbers, events))
+    return Updates.of(
+        registry.ids.to_arrow(numbers[order].astype(np.int32)),
+        messages.ids.to_arrow(slots[order].astype(np.int32)),
+        signs[order],
+        scores[order],
+        clocks[events[order]],
+        rejects,
+    )
+
+
+def entering(slot: int, found: Found) -> Changes:
+    """Everything found enters an empty result."""
+    return difference(slot, (np.zeros(0, np.int32), np.zeros(0)), found)
+
+
+def difference(slot: int, before: Found, after: Found) -> Changes:
+    """What leaves and what enters when a result changes from one to the other; what leaves has the score that it had."""
+    leaves = ~np.isin(before[0], after[0])
+    enters = ~np.isin(after[0], before[0])
+    messages = np.concatenate([before[0][leaves], after[0][enters]])
+    scores = np.concatenate([before[1][leaves], after[1][enters]])
+    signs = np.repeat(np.array([-1, 1], np.int32), [int(leaves.sum()), int(enters.sum())])
+    return Changes(np.zeros(messages.size, np.int32), np.full(messages.size, slot, np.int32), messages, signs, scores)
+
+
+def together(changes: Sequence[Changes]) -> Changes:
+    """Changes one after another, as they are."""
+    return Changes(*(np.concatenate(column) for column in zip(*changes, strict=True)))

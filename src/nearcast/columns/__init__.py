@@ -1,0 +1,1 @@
+"""Model objects and Arrow tables become rows: the only door to kernels."""

@@ -1,0 +1,127 @@
+"""Arrays that grow by doubling, slots that are used again, and ragged rows that close their own gaps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Array = npt.NDArray[Any]
+State = dict[str, Any]
+
+_FIRST_ROOM = 16
+
+
+def with_room(array: Array, n: int) -> Array:
+    """The array itself when it has `n` entries, else a copy of at least twice the size, zeros at its end."""
+    if n <= array.size:
+        return array
+    grown = np.zeros(max(n, 2 * array.size, _FIRST_ROOM), dtype=array.dtype)
+    grown[: array.size] = array
+    return grown
+
+
+def owned(array: Array) -> Array:
+    """A writable, contiguous array of native type: the only kind that kernels are compiled for."""
+    return np.require(array, requirements=["C", "W", "A"])
+
+
+def ranges(starts: Longs, lengths: Array) -> Longs:
+    """The positions start, start + 1, ... of every row, one row after another."""
+    total = int(lengths.sum())
+    ends = np.cumsum(lengths, dtype=np.int64)
+    shift = starts - (ends - lengths)
+    return np.repeat(shift, lengths) + np.arange(total, dtype=np.int64)
+
+
+class Slots:
+    """Numbers 0, 1, 2, ... handed out and taken back, the last one returned first."""
+
+    def __init__(self) -> None:
+        self.capacity = 0
+        self._free = np.empty(0, dtype=np.int32)
+        self._n_free = 0
+
+    def __len__(self) -> int:
+        return self.capacity - self._n_free
+
+    def take(self, n: int) -> Ints:
+        """`n` slots that nobody holds."""
+        again = min(n, self._n_free)
+        old = self._free[self._n_free - again : self._n_free][::-1]
+        new = np.arange(self.capacity, self.capacity + n - again, dtype=np.int32)
+        self._n_free -= again
+        self.capacity += n - again
+        return np.concatenate([old, new])
+
+    def give(self, slots: Ints) -> None:
+        """Slots that are free again."""
+        self._free = with_room(self._free, self._n_free + slots.size)
+        self._free[self._n_free : self._n_free + slots.size] = slots
+        self._n_free += slots.size
+
+    @property
+    def nbytes(self) -> int:
+        return self._free.nbytes
+
+    def state(self) -> State:
+        return {"capacity": self.capacity, "free": self._free[: self._n_free]}
+
+    def load(self, state: State) -> None:
+        self.capacity = int(state["capacity"])
+        self._free = state["free"]
+        self._n_free = self._free.size
+
+
+class Ragged:
+    """Rows of different lengths in parallel pools; whoever owns a row keeps its start and length."""
+
+    def __init__(self, **dtypes: npt.DTypeLike) -> None:
+        self.pools: dict[str, Array] = {name: np.zeros(_FIRST_ROOM, dtype=dtype) for name, dtype in dtypes.items()}
+        self.used = 0
+        self.dead = 0
+
+    def append(self, lengths: Array, **rows: Array) -> Longs:
+        """Add rows, given one after another for each pool; returns where each starts."""
+        total = int(lengths.sum())
+        starts = self.used + np.cumsum(lengths, dtype=np.int64) - lengths
+        for name, values in rows.items():
+            pool = with_room(self.pools[name], self.used + total)
+            pool[self.used : self.used + total] = values
+            self.pools[name] = pool
+        self.used += total
+        return starts
+
+    def drop(self, lengths: Array) -> None:
+        """Rows of these lengths are owned by nobody now."""
+        self.dead += int(lengths.sum())
+
+    @property
+    def wasteful(self) -> bool:
+        """More than half of the used room is dead: time to `compact`."""
+        return self.dead * 2 > self.used and self.dead > 1024
+
+    def compact(self, starts: Longs, lengths: Array) -> Longs:
+        """Keep only these rows; returns their new starts."""
+        where = ranges(starts, lengths)
+        for name, pool in self.pools.items():
+            self.pools[name] = with_room(pool[where], _FIRST_ROOM)
+        self.used, self.dead = where.size, 0
+        return np.asarray(np.cumsum(lengths, dtype=np.int64) - lengths)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(pool.nbytes for pool in self.pools.values())
+
+    def state(self) -> State:
+        return {"dead": self.dead, **{name: pool[: self.used] for name, pool in self.pools.items()}}
+
+    def load(self, state: State) -> None:
+        self.dead = int(state["dead"])
+        for name in self.pools:
+            self.pools[name] = state[name]
+            self.used = state[name].size

@@ -1,0 +1,355 @@
+"""Subscriptions, moves and ids as callers give them become checked rows: objects one by one, Arrow tables in bulk.
+
+The row-wise door decides: it builds the model's own objects, which hold all rules. The bulk door only recognises rows that
+are surely right, without touching Python objects; every other row goes through the row-wise door.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nearcast.columns.arena import Array, Ints, ranges
+from nearcast.columns.ids import id_type, same_type
+from nearcast.columns.messages import FOREVER
+from nearcast.columns.shapes import box_rows, region_rows
+from nearcast.columns.subscriptions import PointRows, WithinRows
+from nearcast.errors import InvalidInput
+from nearcast.model.codec import subscription_from_json
+from nearcast.model.query import MATCHES, MEASURES, Nearest, Similar, Subscription, TopK, Within
+from nearcast.model.update import Reject
+from nearcast.space.space import Space
+from nearcast.text.vocabulary import Terms
+
+KINDS = ("within", "similar", "topk", "nearest")
+SIDES = ("min_lon", "min_lat", "max_lon", "max_lat")
+
+_WORDS = pa.list_(pa.string())
+_PLAIN = (
+    r"^[0-9a-z]+( [0-9a-z]+)*$"  # what the expression language and the text rules surely read as words, all of them
+)
+
+
+class Part(NamedTuple):
+    """Accepted subscriptions of one kind."""
+
+    kind: str
+    ids: pa.Array
+    given: PointRows | WithinRows
+    words: (
+        pa.Array
+    )  # list<string>: the words of each row; for within two lists a clause, its positive and negative words
+    n_clauses: Ints  # int32[n] for within: clauses of each row
+
+    def filter(self, keep: Array) -> Part:
+        """Only the rows whose flag is set."""
+        rows = np.flatnonzero(keep)
+        columns = {name: values[rows] for name, values in self.given._asdict().items() if name != "regions"}
+        words = rows
+        if isinstance(self.given, WithinRows):
+            columns["regions"] = self.given.regions.take(rows)
+            first = 2 * (np.cumsum(self.n_clauses) - self.n_clauses)
+            words = ranges(first[rows], 2 * self.n_clauses[rows])
+        n_clauses = self.n_clauses[rows] if self.n_clauses.size else self.n_clauses
+        return Part(self.kind, self.ids.take(rows), type(self.given)(**columns), self.words.take(words), n_clauses)
+
+
+class SubscriptionBatch(NamedTuple):
+    """Subscriptions that passed all checks which need no broker."""
+
+    parts: list[Part]
+    rejects: list[Reject]
+
+
+class Rules(NamedTuple):
+    """What a broker asks of subscriptions beyond their own rules."""
+
+    space: Space
+    has_window: bool
+    id_type: str | None  # of the subscriptions before
+
+
+def rows_of(source: Any) -> Iterable[Any]:
+    """Rows of an Arrow table as mappings, of an Arrow array as values; anything else as it is."""
+    return source.to_pylist() if isinstance(source, pa.Table | pa.RecordBatch | pa.Array | pa.ChunkedArray) else source
+
+
+def as_subscription(item: Any) -> Subscription:
+    """A Subscription given as one, as (id, query[, expires]), or as its JSON form."""
+    if isinstance(item, Subscription):
+        return item
+    if isinstance(item, Mapping):
+        return subscription_from_json(dict(item))
+    if isinstance(item, tuple) and 2 <= len(item) <= 3:
+        return Subscription(*item)
+    raise InvalidInput("subscription", item, "must be a Subscription, (id, query[, expires]) or a mapping")
+
+
+def check_subscription(subscription: Subscription, rules: Rules) -> None:
+    """Refuse what only the broker's space, window and earlier ids can refuse."""
+    query = subscription.query
+    if isinstance(query, Within):
+        rules.space.check_region(query.region)
+    else:
+        rules.space.check_point(query.lon, query.lat)
+        if isinstance(query, TopK) and not rules.has_window:
+            raise InvalidInput("kind", "topk", "needs a broker with a window")
+    same_type(subscription.id, rules.id_type)
+
+
+def decode_subscriptions(source: Any, rules: Rules) -> SubscriptionBatch:
+    """Check a batch of subscriptions row by row."""
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    if not isinstance(source, pa.Table):
+        return _from_objects(enumerate(source), rules)
+    parts, left = _sure_rows(source, rules)
+    if left.size == 0:
+        return SubscriptionBatch(parts, [])
+    known = id_type(parts[0].ids[0].as_py()) if parts else rules.id_type
+    rest = source.take(left) if left.size < source.num_rows else source
+    slow = _from_objects(zip(left.tolist(), rest.to_pylist(), strict=True), rules._replace(id_type=known))
+    return SubscriptionBatch(parts + slow.parts, slow.rejects)
+
+
+def _from_objects(rows: Iterable[tuple[int, Any]], rules: Rules) -> SubscriptionBatch:
+    rejects: list[Reject] = []
+    good: dict[str, list[tuple[int, Subscription]]] = {kind: [] for kind in KINDS}
+    for row, item in rows:
+        try:
+            subscription = as_subscription(item)
+            check_subscription(subscription, rules)
+        except InvalidInput as error:
+            rejects.append(Reject(row, error.field, str(error)))
+        else:
+            rules = rules._replace(id_type=id_type(subscription.id))
+            good[subscription.query.kind].append((row, subscription))
+    parts = [_part(kind, found, rules.space) for kind, found in good.items() if found]
+    return SubscriptionBatch(parts, rejects)
+
+
+def _part(kind: str, found: list[tuple[int, Subscription]], space: Space) -> Part:
+    rows = np.array([row for row, _ in found], dtype=np.int64)
+    ids = pa.array([s.id for _, s in found])
+    expires = np.array([FOREVER if s.expires is None else s.expires for _, s in found], dtype=np.int64)
+    queries: list[Any] = [s.query for _, s in found]
+    backfill = np.array([q.backfill for q in queries])
+    if kind == "within":
+        given = WithinRows(rows, region_rows([q.region for q in queries], space), expires, backfill)
+        words = pa.array(
+            [list(part) for q in queries for c in q.clauses for part in (c.positive, c.negative)], type=_WORDS
+        )
+        return Part(kind, ids, given, words, np.array([len(q.clauses) for q in queries], dtype=np.int32))
+    points = PointRows(
+        rows,
+        np.array([q.lon for q in queries], dtype=np.float64),
+        np.array([q.lat for q in queries], dtype=np.float64),
+        np.array([_share(q) for q in queries], dtype=np.float64),
+        np.array([getattr(q, "tau", 0.0) for q in queries], dtype=np.float64),
+        np.array([getattr(q, "k", 0) for q in queries], dtype=np.int32),
+        np.array([_mode(q) for q in queries], dtype=np.int32),
+        expires,
+        backfill,
+    )
+    return Part(kind, ids, points, pa.array([list(q.words) for q in queries], type=_WORDS), np.zeros(0, np.int32))
+
+
+def _share(query: Similar | TopK | Nearest) -> float:
+    return query.delta if isinstance(query, Similar) else query.alpha if isinstance(query, TopK) else 0.0
+
+
+def _mode(query: Similar | TopK | Nearest) -> int:
+    if isinstance(query, Similar):
+        return MEASURES.index(query.measure)
+    return MATCHES.index(query.match) if isinstance(query, Nearest) else 0
+
+
+def pack_clauses(terms: Terms, n_clauses: Ints) -> tuple[Ints, Array]:
+    """Clauses as the table keeps them, and how many entries each subscription has of them."""
+    lengths = np.diff(terms.row_start)
+    positive, negative = lengths[0::2], lengths[1::2]
+    sizes = 2 + positive + negative
+    starts = np.cumsum(sizes) - sizes
+    packed = np.empty(int(sizes.sum()), dtype=np.int32)
+    is_term = np.ones(packed.size, dtype=bool)
+    is_term[starts] = is_term[starts + 1] = False
+    packed[starts], packed[starts + 1] = positive, negative
+    packed[is_term] = terms.terms
+    first = np.cumsum(n_clauses) - n_clauses
+    return packed, np.add.reduceat(sizes, first) if first.size else sizes
+
+
+# Bulk: rows of an Arrow table that are surely right.
+
+_OWN_FIELDS = {
+    "within": ("region", *SIDES),
+    "similar": ("lon", "lat", "delta", "tau", "measure"),
+    "topk": ("lon", "lat", "k", "alpha"),
+    "nearest": ("lon", "lat", "k", "match"),
+}
+_FIELDS = ("id", "kind", "keywords", "backfill", "expires")
+
+
+class _Columns:
+    """Columns of a table with the checks that bulk decoding needs; `good` says which rows are still sure."""
+
+    def __init__(self, table: pa.Table, kind: str) -> None:
+        self.table = table
+        self.n = table.num_rows
+        self.good = np.ones(self.n, dtype=bool)
+        for name in table.column_names:
+            if name not in _FIELDS and name not in _OWN_FIELDS[kind]:
+                self.good &= self.table.column(name).is_null().to_numpy()
+
+    def get(self, name: str) -> pa.Array:
+        if name not in self.table.column_names:
+            return pa.nulls(self.n)
+        return self.table.column(name).combine_chunks()
+
+    def numbers(self, name: str, lowest: float, highest: float, default: float | None = None) -> Array:
+        column = self.get(name)
+        if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type) or pa.types.is_null(column.type)):
+            self.good[:] = False
+            return np.zeros(self.n)
+        fill = float("nan") if default is None else default
+        values = pc.fill_null(column.cast(pa.float64(), safe=False), fill).to_numpy(zero_copy_only=False)
+        self.good &= (values >= lowest) & (values <= highest)
+        return values  # type: ignore[no-any-return]
+
+    def whole(self, name: str, lowest: int, highest: int, default: int | None) -> Array:
+        column = self.get(name)
+        if not (pa.types.is_signed_integer(column.type) or pa.types.is_null(column.type)):
+            self.good[:] = False
+            return np.zeros(self.n, dtype=np.int64)
+        values = column.cast(pa.int64())
+        if default is None:
+            self.good &= values.is_valid().to_numpy(zero_copy_only=False)
+        numbers = pc.fill_null(values, lowest if default is None else default).to_numpy(zero_copy_only=False)
+        self.good &= (numbers >= lowest) & (numbers <= highest)
+        return numbers  # type: ignore[no-any-return]
+
+    def choice(self, name: str, options: tuple[str, ...]) -> Ints:
+        column = self.get(name)
+        if pa.types.is_null(column.type):
+            return np.zeros(self.n, dtype=np.int32)
+        found = pc.index_in(pc.fill_null(column.cast(pa.string()), options[0]), value_set=pa.array(options))
+        self.good &= found.is_valid().to_numpy(zero_copy_only=False)
+        return pc.fill_null(found, 0).to_numpy(zero_copy_only=False).astype(np.int32)  # type: ignore[no-any-return]
+
+    def flags(self, name: str) -> Array:
+        column = self.get(name)
+        if not (pa.types.is_boolean(column.type) or pa.types.is_null(column.type)):
+            self.good[:] = False
+            return np.ones(self.n, dtype=bool)
+        return pc.fill_null(column.cast(pa.bool_()), True).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+    def words(self) -> pa.Array:
+        """Words of rows whose keywords are ASCII words in lower case, as list or string."""
+        column = self.get("keywords")
+        if pa.types.is_list(column.type) and pa.types.is_string(column.type.value_type):
+            flat = column.flatten()
+            sure = pc.fill_null(pc.match_substring_regex(flat, "^[0-9a-z]+$"), False)
+            self.good &= pc.fill_null(pc.greater(pc.list_value_length(column), 0), False).to_numpy(zero_copy_only=False)
+            self.good[pc.list_parent_indices(column).filter(pc.invert(sure)).to_numpy()] = False
+            return column
+        if not pa.types.is_string(column.type):
+            self.good[:] = False
+            return pa.nulls(self.n, type=_WORDS)
+        self.good &= pc.fill_null(pc.match_substring_regex(column, _PLAIN), False).to_numpy(zero_copy_only=False)
+        return pc.split_pattern(column, " ")
+
+
+def _sure_rows(table: pa.Table, rules: Rules) -> tuple[list[Part], Array]:
+    """Parts of the rows that are surely right, and the numbers of all other rows."""
+    everything = np.arange(table.num_rows)
+    if not {"id", "kind", "keywords"} <= set(table.column_names) or not pa.types.is_string(table.column("kind").type):
+        return [], everything
+    ids = table.column("id").type
+    given = (
+        "integer" if pa.types.is_int64(ids) or pa.types.is_int32(ids) else "string" if pa.types.is_string(ids) else None
+    )
+    if given is None or (rules.id_type or given) != given:
+        return [], everything
+    kinds = table.column("kind")
+    parts, left = [], np.ones(table.num_rows, dtype=bool)
+    for kind in KINDS:
+        if kind == "topk" and not rules.has_window:
+            continue
+        rows = np.flatnonzero(pc.fill_null(pc.equal(kinds, kind), False).to_numpy())
+        if rows.size:
+            columns = _Columns(table.take(rows) if rows.size < table.num_rows else table, kind)
+            part = _sure_within(columns, rows, rules) if kind == "within" else _sure_points(columns, kind, rows, rules)
+            left[rows[columns.good]] = False
+            if columns.good.any():
+                parts.append(part)
+    return parts, np.flatnonzero(left)
+
+
+def _sure_points(columns: _Columns, kind: str, rows: Array, rules: Rules) -> Part:
+    latitude = 90.0 if rules.space.metric == "haversine" else 1.7e308
+    x, y = columns.numbers("lon", -1.7e308, 1.7e308), columns.numbers("lat", -latitude, latitude)
+    share = tau = np.zeros(columns.n)
+    k = mode = np.zeros(columns.n, dtype=np.int64)
+    if kind == "similar":
+        share, tau = columns.numbers("delta", 0.0, 1.0), columns.numbers("tau", 0.0, 1.0)
+        mode = columns.choice("measure", MEASURES)
+    elif kind == "topk":
+        share, k = columns.numbers("alpha", 0.0, 1.0, 0.5), columns.whole("k", 1, 2**31 - 1, 20)
+    else:
+        k, mode = columns.whole("k", 1, 2**31 - 1, 10), columns.choice("match", MATCHES)
+    expires, backfill, words = (
+        columns.whole("expires", -(2**63), FOREVER, FOREVER),
+        columns.flags("backfill"),
+        columns.words(),
+    )
+    good = _known_ids(columns)
+    return Part(
+        kind,
+        _ids(columns),
+        PointRows(
+            rows[good], x[good], y[good], share[good], tau[good], k[good].astype(np.int32), mode[good].astype(np.int32),
+            expires[good], backfill[good],
+        ),
+        words.filter(pa.array(good)),
+        np.zeros(0, dtype=np.int32),
+    )  # fmt: skip
+
+
+def _sure_within(columns: _Columns, rows: Array, rules: Rules) -> Part:
+    latitude = 90.0 if rules.space.metric == "haversine" else 1.7e308
+    columns.good &= columns.get("region").is_null().to_numpy(zero_copy_only=False)
+    x0, x1 = columns.numbers("min_lon", -1.7e308, 1.7e308), columns.numbers("max_lon", -1.7e308, 1.7e308)
+    y0, y1 = columns.numbers("min_lat", -latitude, latitude), columns.numbers("max_lat", -latitude, latitude)
+    columns.good &= (x0 <= x1) & (y0 <= y1)
+    expires, backfill, words = (
+        columns.whole("expires", -(2**63), FOREVER, FOREVER),
+        columns.flags("backfill"),
+        columns.words(),
+    )
+    good = _known_ids(columns)
+    positive = words.filter(pa.array(good))
+    offsets = np.repeat(
+        np.concatenate([[0], np.cumsum(pc.list_value_length(positive).to_numpy(zero_copy_only=False))]), 2
+    )
+    clauses = pa.ListArray.from_arrays(pa.array(offsets[1:].astype(np.int32)), positive.flatten())
+    return Part(
+        "within",
+        _ids(columns),
+        WithinRows(rows[good], box_rows(np.stack([x0, y0, x1, y1], axis=1)[good]), expires[good], backfill[good]),
+        clauses,
+        np.ones(len(positive), dtype=np.int32),
+    )
+
+
+def _known_ids(columns: _Columns) -> Array:
+    columns.good &= columns.get("id").is_valid().to_numpy(zero_copy_only=False)
+    return columns.good
+
+
+def _ids(columns: _Columns) -> pa.Array:
+    ids = columns.get("id").filter(pa.array(columns.good))
+    return ids.cast(pa.int64()) if pa.types.is_integer(ids.type) else ids

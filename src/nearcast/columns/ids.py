@@ -1,0 +1,94 @@
+"""Ids as callers give them (strings or 64-bit integers, one type per table) become slots, and come back as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.columns.arena import Array, Ints, Longs, State
+from nearcast.errors import InvalidInput
+from nearcast.text.keys import Keys, arrow_bytes
+
+IdBytes = tuple[Array, Longs]  # uint8 data and int64 starts: row i is data[starts[i]:starts[i + 1]]
+
+_INTEGER_BYTES = 8
+
+
+def id_type(value: str | int) -> str:
+    """The type that a table of such ids has: "string" or "integer"."""
+    return "string" if isinstance(value, str) else "integer"
+
+
+def same_type(value: str | int, expected: str | None) -> str:
+    """Type of an id, which must be the expected one if there were ids before it."""
+    given = id_type(value)
+    if expected is not None and given != expected:
+        article = "a string" if expected == "string" else "an integer"
+        raise InvalidInput("id", value, f"must be {article} like the ids before it")
+    return given
+
+
+def id_bytes(ids: Sequence[str] | Sequence[int] | pa.Array) -> IdBytes:
+    """Ids of one type as byte rows: UTF-8 for strings, eight bytes for integers."""
+    column = ids if isinstance(ids, pa.Array) else pa.array(ids)
+    if len(column) == 0:
+        return np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
+    if pa.types.is_integer(column.type):
+        values = column.cast(pa.int64()).to_numpy()
+        data = values.astype("<i8").view(np.uint8)
+        return data, np.arange(len(column) + 1, dtype=np.int64) * _INTEGER_BYTES
+    return arrow_bytes(column)
+
+
+def group_ids(ids: IdBytes) -> Ints:
+    """A number per row; rows of equal ids share it."""
+    if ids[1].size <= 2:
+        return np.zeros(ids[1].size - 1, dtype=np.int32)
+    return Keys().add_many(*ids)
+
+
+class Ids:
+    """The ids of one table: id <-> slot, over flat arrays."""
+
+    def __init__(self) -> None:
+        self.keys = Keys()
+        self.type: str | None = None  # fixed by the first id that is accepted
+
+    def find(self, value: Any) -> int:
+        """Slot of an id, or -1."""
+        if (
+            self.type is None
+            or isinstance(value, bool)
+            or not isinstance(value, str | int)
+            or id_type(value) != self.type
+        ):
+            return -1
+        try:
+            return int(self.keys.find_many(*id_bytes([value]))[0])  # type: ignore[list-item]
+        except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError):
+            return -1
+
+    def to_arrow(self, slots: Ints) -> pa.Array:
+        """The ids of these slots, as they were given."""
+        if self.type == "integer":
+            data, _ = self.keys.take(slots)
+            return pa.array(data.view("<i8"))
+        return self.keys.to_arrow_strings(slots)
+
+    def value(self, slot: int) -> str | int:
+        """The id of one slot."""
+        return self.to_arrow(np.array([slot], dtype=np.int32))[0].as_py()  # type: ignore[no-any-return]
+
+    @property
+    def nbytes(self) -> int:
+        return self.keys.nbytes
+
+    def state(self) -> State:
+        return {"type": self.type, "keys": self.keys.state()}
+
+    def load(self, state: State) -> None:
+        self.type = state["type"]
+        self.keys.load(state["keys"])

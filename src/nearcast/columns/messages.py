@@ -1,0 +1,323 @@
+"""Messages as columns: objects or Arrow tables in, checked batches and stored rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, State, ranges, with_room
+from nearcast.columns.ids import IdBytes, Ids, id_bytes, same_type
+from nearcast.errors import InvalidInput
+from nearcast.jit import kernel
+from nearcast.model.codec import message_from_json
+from nearcast.model.message import Message
+from nearcast.model.update import Reject
+from nearcast.space.space import Space
+from nearcast.text.vocabulary import Terms, Vocabulary
+from nearcast.text.words import from_lists, tokenise
+
+FOREVER = 2**63 - 1  # expiry of what never expires
+MISSING = -(2**63)  # a `ts` that was not given
+
+MESSAGE = np.dtype(
+    [
+        ("sequence", "i8"),  # arrival number, from 1; 0 is a free slot
+        ("x", "f8"),
+        ("y", "f8"),
+        ("ts", "i8"),
+        ("expires_at", "i8"),  # min(expires, ts + age), or FOREVER
+        ("norm", "f8"),  # length of the tf-idf vector
+        ("weight", "f8"),  # sum of idf over distinct words
+        ("term_start", "i8"),
+        ("n_terms", "i4"),
+    ],
+    align=True,
+)
+
+
+class MessageLayout(NamedTuple):
+    """Stored messages by slot."""
+
+    rows: Array  # MESSAGE[n_slots]
+    terms: Ints  # int32[n_words]: distinct words of slot s from term_start on, sorted by their UTF-8 bytes
+    counts: Ints  # int32[n_words]: how often each is repeated
+
+
+class MessageBatch(NamedTuple):
+    """Messages that passed all checks which need no broker, in the order given."""
+
+    rows: Longs  # row number in the caller's batch
+    ids: IdBytes
+    x: Floats
+    y: Floats
+    ts: Longs  # MISSING where not given
+    expires: Longs  # FOREVER where not given
+    texts: pa.Array  # string, null where keywords were given
+    keywords: pa.Array | None  # list<string>, null where a text was given
+    rejects: list[Reject]
+    id_type: str | None  # of all accepted ids, None if there are none
+
+    def id(self, row: int) -> str | int:
+        """The id of a row, as it was given."""
+        data, starts = self.ids
+        raw = data[starts[row] : starts[row + 1]].tobytes()
+        return int.from_bytes(raw, "little", signed=True) if self.id_type == "integer" else raw.decode()
+
+    def slice(self, lo: int, hi: int) -> MessageBatch:
+        """Rows lo to hi, without the rejects."""
+        data, starts = self.ids
+        return MessageBatch(
+            self.rows[lo:hi], (data[starts[lo] : starts[hi]], starts[lo : hi + 1] - starts[lo]), self.x[lo:hi], self.y[lo:hi],
+            self.ts[lo:hi], self.expires[lo:hi], self.texts[lo:hi],
+            None if self.keywords is None else self.keywords[lo:hi], [], self.id_type,
+        )  # fmt: skip
+
+
+def decode_messages(source: Any, space: Space, expected: str | None) -> MessageBatch:
+    """Check a batch row by row; `expected` is the id type of the messages before it, if there were any."""
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    if isinstance(source, pa.Table):
+        if _is_plain(source):
+            return _from_table(source, space, expected)
+        source = source.to_pylist()
+    return _from_objects(source, space, expected)
+
+
+def as_message(item: Any) -> Message:
+    """A Message given as one or as its JSON form."""
+    if isinstance(item, Message):
+        return item
+    if isinstance(item, Mapping):
+        return message_from_json(dict(item))
+    raise InvalidInput("message", item, "must be a Message, a mapping or a row of an Arrow table")
+
+
+def _from_objects(source: Iterable[Any], space: Space, expected: str | None) -> MessageBatch:
+    rejects: list[Reject] = []
+    rows: list[int] = []
+    good: list[Message] = []
+    for row, item in enumerate(source):
+        try:
+            message = as_message(item)
+            space.check_point(message.lon, message.lat)
+            expected = same_type(message.id, expected)
+        except InvalidInput as error:
+            rejects.append(Reject(row, error.field, str(error)))
+        else:
+            rows.append(row)
+            good.append(message)
+    keywords = None
+    if any(m.keywords is not None for m in good):
+        keywords = pa.array([m.keywords for m in good], type=pa.list_(pa.string()))
+    return MessageBatch(
+        np.array(rows, dtype=np.int64),
+        id_bytes([m.id for m in good]),  # type: ignore[arg-type]
+        np.array([m.lon for m in good], dtype=np.float64),
+        np.array([m.lat for m in good], dtype=np.float64),
+        np.array([MISSING if m.ts is None else m.ts for m in good], dtype=np.int64),
+        np.array([FOREVER if m.expires is None else m.expires for m in good], dtype=np.int64),
+        pa.array([m.text for m in good], type=pa.string()),
+        keywords,
+        rejects,
+        expected,
+    )
+
+
+def _is_plain(table: pa.Table) -> bool:
+    """Do the columns have the types that the vectorised checks know?"""
+    types = {field.name: field.type for field in table.schema}
+    known = {
+        "id": lambda t: pa.types.is_integer(t) or pa.types.is_string(t) or pa.types.is_large_string(t),
+        "lon": lambda t: pa.types.is_floating(t) or pa.types.is_integer(t),
+        "lat": lambda t: pa.types.is_floating(t) or pa.types.is_integer(t),
+        "text": lambda t: pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_null(t),
+        "keywords": lambda t: pa.types.is_null(t) or (pa.types.is_list(t) and pa.types.is_string(t.value_type)),
+        "ts": lambda t: pa.types.is_int64(t) or pa.types.is_int32(t) or pa.types.is_null(t),
+        "expires": lambda t: pa.types.is_int64(t) or pa.types.is_int32(t) or pa.types.is_null(t),
+    }
+    return {"id", "lon", "lat"} <= types.keys() and all(
+        is_known(types[n]) for n, is_known in known.items() if n in types
+    )
+
+
+def _from_table(table: pa.Table, space: Space, expected: str | None) -> MessageBatch:
+    """The vectorised door. A row that fails its checks is rejected in the words of the row-wise door."""
+    table = table.combine_chunks()
+    n = table.num_rows
+
+    def column(name: str) -> pa.Array:
+        if name not in table.column_names:
+            return pa.nulls(n)
+        chunked = table.column(name)
+        return chunked.chunk(0) if chunked.num_chunks else pa.array([], type=chunked.type)
+
+    ids, texts, keywords = column("id"), column("text"), column("keywords")
+    x = _floats(column("lon"))
+    y = _floats(column("lat"))
+    good = np.isfinite(x) & np.isfinite(y) & ids.is_valid().to_numpy(zero_copy_only=False)
+    if space.metric == "haversine":
+        good &= np.abs(y) <= 90.0
+    good &= texts.is_valid().to_numpy(zero_copy_only=False) != keywords.is_valid().to_numpy(zero_copy_only=False)
+    if pa.types.is_list(keywords.type) and keywords.flatten().null_count:
+        blanks = pc.list_parent_indices(keywords).filter(keywords.flatten().is_null())
+        good[blanks.to_numpy()] = False
+    given = "integer" if pa.types.is_integer(ids.type) else "string"
+    if expected is not None and given != expected:
+        good[:] = False
+    elif pa.types.is_uint64(ids.type):
+        good &= pc.fill_null(pc.less_equal(ids, FOREVER), False).to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(good)
+    rejects = [] if rows.size == n else _reasons(table, np.flatnonzero(~good), space, given if rows.size else expected)
+    if rows.size < n:
+        ids, texts, keywords = ids.take(rows), texts.take(rows), keywords.take(rows)
+    return MessageBatch(
+        rows,
+        id_bytes(ids),
+        x[rows],
+        y[rows],
+        _longs(column("ts"), MISSING)[rows],
+        _longs(column("expires"), FOREVER)[rows],
+        texts.cast(pa.string()) if pa.types.is_null(texts.type) else texts,
+        None if pa.types.is_null(keywords.type) or keywords.null_count == len(keywords) else keywords,
+        rejects,
+        given if rows.size else expected,
+    )
+
+
+def _reasons(table: pa.Table, bad: Longs, space: Space, expected: str | None) -> list[Reject]:
+    rejects = []
+    for row, values in zip(bad.tolist(), table.take(bad).to_pylist(), strict=True):
+        found = _from_objects([values], space, expected).rejects
+        assert found, f"row {row} failed the vectorised checks and passed the others"
+        rejects.append(Reject(row, found[0].field, found[0].reason))
+    return rejects
+
+
+def _floats(column: pa.Array) -> Floats:
+    values = column.cast(pa.float64(), safe=False)
+    return pc.fill_null(values, float("nan")).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def _longs(column: pa.Array, missing: int) -> Longs:
+    values = column.cast(pa.int64())
+    return pc.fill_null(values, missing).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def encode_batch(batch: MessageBatch, vocabulary: Vocabulary) -> Terms:
+    """The words of a batch as term rows; each message has either a text or keywords."""
+    terms = vocabulary.encode(tokenise(batch.texts))
+    if batch.keywords is None:
+        return terms
+    listed = vocabulary.encode(from_lists(batch.keywords))
+    n_text, n_listed = np.diff(terms.row_start), np.diff(listed.row_start)
+    starts = np.where(n_listed > 0, listed.row_start[:-1] + terms.terms.size, terms.row_start[:-1])
+    lengths = n_text + n_listed
+    where = ranges(starts, lengths)
+    return Terms(
+        np.concatenate([[0], np.cumsum(lengths)]),
+        np.concatenate([terms.terms, listed.terms])[where],
+        np.concatenate([terms.counts, listed.counts])[where],
+    )
+
+
+@kernel
+def measure_rows(starts, lengths, terms, counts, idf, norms, weights):
+    """Length of the tf-idf vector and weight of the distinct words of each row, summed in row order."""
+    for row in range(starts.size):
+        square = 0.0
+        weight = 0.0
+        for i in range(starts[row], starts[row] + lengths[row]):
+            value = counts[i] * idf[terms[i]]
+            square += value * value
+            weight += idf[terms[i]]
+        norms[row] = square**0.5
+        weights[row] = weight
+
+
+class MessageTable:
+    """Messages by slot: their ids, places, times and words."""
+
+    def __init__(self, vocabulary: Vocabulary, unique_ids: bool) -> None:
+        self.vocabulary = vocabulary
+        self.ids = Ids()
+        self._unique_ids = unique_ids
+        self._rows = np.zeros(0, dtype=MESSAGE)
+        self._words = Ragged(terms=np.int32, counts=np.int32)
+
+    def __len__(self) -> int:
+        return len(self.ids.keys)
+
+    @property
+    def layout(self) -> MessageLayout:
+        return MessageLayout(self._rows, self._words.pools["terms"], self._words.pools["counts"])
+
+    @property
+    def live_slots(self) -> Ints:
+        """All slots in use, oldest message first."""
+        slots = np.flatnonzero(self._rows["sequence"]).astype(np.int32)
+        return slots[np.argsort(self._rows["sequence"][slots], kind="stable")]
+
+    def store(
+        self, batch: MessageBatch, terms: Terms, chosen: Longs, sequences: Longs, ts: Longs, expires_at: Longs
+    ) -> Ints:
+        """Store the chosen rows of a batch; returns their slots. The last three are parallel to `chosen`."""
+        data, starts = batch.ids
+        lengths = np.diff(starts)[chosen]
+        picked = data[ranges(starts[:-1][chosen], lengths)], np.concatenate([[0], np.cumsum(lengths)])
+        slots = self.ids.keys.add_many(*picked) if self._unique_ids else self.ids.keys.store_many(*picked)
+        self.ids.type = self.ids.type or batch.id_type
+        self._rows = with_room(self._rows, self.ids.keys.capacity)
+        n_terms = np.diff(terms.row_start)[chosen]
+        where = ranges(terms.row_start[:-1][chosen], n_terms)
+        rows = np.zeros(chosen.size, dtype=MESSAGE)
+        rows["sequence"], rows["x"], rows["y"] = sequences, batch.x[chosen], batch.y[chosen]
+        rows["ts"], rows["expires_at"], rows["n_terms"] = ts, expires_at, n_terms
+        rows["term_start"] = self._words.append(n_terms, terms=terms.terms[where], counts=terms.counts[where])
+        self._rows[slots] = rows
+        self.measure(slots)
+        return slots
+
+    def measure(self, slots: Ints) -> None:
+        """Compute norm and weight of these messages anew."""
+        rows = self._rows[slots]
+        norms, weights = np.empty(slots.size), np.empty(slots.size)
+        measure_rows(
+            rows["term_start"].copy(), rows["n_terms"].copy(), self._words.pools["terms"], self._words.pools["counts"],
+            self.vocabulary.idf, norms, weights,
+        )  # fmt: skip
+        self._rows["norm"][slots], self._rows["weight"][slots] = norms, weights
+
+    def free(self, slots: Ints) -> None:
+        """Forget messages; their slots may be used again."""
+        if not slots.size:
+            return
+        self._words.drop(self._rows["n_terms"][slots])
+        self._rows["sequence"][slots] = 0
+        self.ids.keys.free_many(slots)
+        if self._words.wasteful:
+            live = self.live_slots
+            self._rows["term_start"][live] = self._words.compact(
+                self._rows["term_start"][live], self._rows["n_terms"][live]
+            )
+
+    def mark_terms(self, used: Array) -> None:
+        """Set used[term] for every word of a stored message."""
+        live = self.live_slots
+        used[self._words.pools["terms"][ranges(self._rows["term_start"][live], self._rows["n_terms"][live])]] = True
+
+    @property
+    def nbytes(self) -> int:
+        return self._rows.nbytes + self._words.nbytes + self.ids.nbytes
+
+    def state(self) -> State:
+        return {"ids": self.ids.state(), "rows": self._rows, "words": self._words.state()}
+
+    def load(self, state: State) -> None:
+        self.ids.load(state["ids"])
+        self._rows = state["rows"]
+        self._words.load(state["words"])

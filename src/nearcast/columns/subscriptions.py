@@ -1,0 +1,332 @@
+"""Subscriptions as columns, one table for each query kind: places or regions, parameters and words by slot.
+
+`PointTable` serves `Similar`, `TopK` and `Nearest`; `WithinTable` holds regions and clauses. A slot is free when its `number` is
+negative; otherwise that is the subscription's number in the broker's registry.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, Slots, State, ranges, with_room
+from nearcast.columns.messages import measure_rows
+from nearcast.columns.shapes import BOX, CIRCLE, RegionRows, ShapePool
+from nearcast.jit import kernel
+from nearcast.space.regions import PolygonLayout, in_box, in_circle, in_polygon
+from nearcast.text.vocabulary import Terms, Vocabulary
+
+NO_SUBSCRIPTION = -1
+
+POINT = np.dtype(
+    [
+        ("x", "f8"),
+        ("y", "f8"),
+        ("share", "f8"),  # alpha of TopK, delta of Similar
+        ("tau", "f8"),  # of Similar
+        ("norm", "f8"),  # length of the tf-idf vector
+        ("weight", "f8"),  # sum of idf over distinct words
+        ("expires", "i8"),
+        ("since", "i8"),  # only messages of a larger sequence count
+        ("term_start", "i8"),
+        ("n_terms", "i4"),
+        ("k", "i4"),
+        ("number", "i4"),
+        ("mode", "i4"),  # measure of Similar, match of Nearest
+    ],
+    align=True,
+)
+
+WITHIN = np.dtype(
+    [
+        ("x0", "f8"),  # the box itself, or a box around the circle or polygon
+        ("y0", "f8"),
+        ("x1", "f8"),
+        ("y1", "f8"),
+        ("expires", "i8"),
+        ("since", "i8"),
+        ("clause_start", "i8"),
+        ("clause_size", "i4"),  # entries of `clauses` that are its own
+        ("ring_start", "i4"),  # first of its entries in the rings of `shapes`
+        ("n_rings", "i4"),  # how many entries, 0 for a box
+        ("number", "i4"),
+        ("shape", "i4"),  # BOX, CIRCLE or POLYGON
+    ],
+    align=True,
+)
+
+
+class PointLayout(NamedTuple):
+    """Subscriptions that have a place, by slot."""
+
+    rows: Array  # POINT[n_slots]
+    terms: Ints  # int32[]: distinct words of slot s from term_start on, sorted by their UTF-8 bytes
+    counts: Ints  # int32[]: how often each is repeated
+
+
+class WithinLayout(NamedTuple):
+    """Subscriptions that have a region, by slot."""
+
+    rows: Array  # WITHIN[n_slots]
+    clauses: Ints  # int32[]: one clause after another: n positive, n negative, the positive terms, the negative terms
+    shapes: PolygonLayout  # points and rings of circles (centre, then radius) and polygons
+
+
+class PointRows(NamedTuple):
+    """Checked subscriptions of one kind with a place, on their way into a table."""
+
+    rows: Longs  # row numbers in the caller's batch
+    x: Floats
+    y: Floats
+    share: Floats
+    tau: Floats
+    k: Ints
+    mode: Ints
+    expires: Longs
+    backfill: Array  # bool
+
+
+class WithinRows(NamedTuple):
+    """Checked `Within` subscriptions on their way into a table."""
+
+    rows: Longs  # row numbers in the caller's batch
+    regions: RegionRows
+    expires: Longs
+    backfill: Array  # bool
+
+
+class _Table:
+    """What both tables share: slots, expiry and freeing."""
+
+    def __init__(self, vocabulary: Vocabulary, dtype: np.dtype[Any]) -> None:
+        self.vocabulary = vocabulary
+        self.slots = Slots()
+        self._rows = np.zeros(0, dtype=dtype)
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def _take(self, n: int) -> Ints:
+        slots = self.slots.take(n)
+        self._rows = with_room(self._rows, self.slots.capacity)
+        return slots
+
+    @property
+    def rows(self) -> Array:
+        return self._rows[: self.slots.capacity]
+
+    @property
+    def used_slots(self) -> Ints:
+        """All slots that hold a subscription."""
+        return np.flatnonzero(self.rows["number"] >= 0).astype(np.int32)
+
+    def _give(self, slots: Ints) -> None:
+        self._rows["number"][slots] = NO_SUBSCRIPTION
+        self.slots.give(slots)
+
+
+class PointTable(_Table):
+    """`Similar`, `TopK` or `Nearest` subscriptions by slot."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__(vocabulary, POINT)
+        self._words = Ragged(terms=np.int32, counts=np.int32)
+
+    @property
+    def layout(self) -> PointLayout:
+        return PointLayout(self.rows, self._words.pools["terms"], self._words.pools["counts"])
+
+    def insert(self, given: PointRows, terms: Terms, numbers: Ints, since: int) -> Ints:
+        """Store subscriptions; `since` is the newest sequence, before which nothing counts without backfill."""
+        slots = self._take(given.x.size)
+        n_terms = np.diff(terms.row_start)
+        rows = np.zeros(given.x.size, dtype=POINT)
+        for field in ("x", "y", "share", "tau", "k", "mode", "expires"):
+            rows[field] = getattr(given, field)
+        rows["since"] = np.where(given.backfill, 0, since)
+        rows["number"], rows["n_terms"] = numbers, n_terms
+        rows["term_start"] = self._words.append(n_terms, terms=terms.terms, counts=terms.counts)
+        self._rows[slots] = rows
+        self.measure(slots)
+        return slots
+
+    def measure(self, slots: Ints) -> None:
+        """Compute norm and weight of these subscriptions anew."""
+        rows = self._rows[slots]
+        norms, weights = np.empty(slots.size), np.empty(slots.size)
+        measure_rows(
+            rows["term_start"].copy(), rows["n_terms"].copy(), self._words.pools["terms"], self._words.pools["counts"],
+            self.vocabulary.idf, norms, weights,
+        )  # fmt: skip
+        self._rows["norm"][slots], self._rows["weight"][slots] = norms, weights
+
+    def move(self, slots: Ints, x: Floats, y: Floats) -> None:
+        """Give subscriptions other places."""
+        self._rows["x"][slots], self._rows["y"][slots] = x, y
+
+    def remove(self, slots: Ints) -> None:
+        self._words.drop(self._rows["n_terms"][slots])
+        self._give(slots)
+        if self._words.wasteful:
+            used = self.used_slots
+            self._rows["term_start"][used] = self._words.compact(
+                self._rows["term_start"][used], self._rows["n_terms"][used]
+            )
+
+    def mark_terms(self, used: Array) -> None:
+        """Set used[term] for every word of a subscription."""
+        rows = self._rows[self.used_slots]
+        used[self._words.pools["terms"][ranges(rows["term_start"], rows["n_terms"])]] = True
+
+    @property
+    def nbytes(self) -> int:
+        return self._rows.nbytes + self._words.nbytes + self.slots.nbytes
+
+    def state(self) -> State:
+        return {"slots": self.slots.state(), "rows": self._rows, "words": self._words.state()}
+
+    def load(self, state: State) -> None:
+        self.slots.load(state["slots"])
+        self._rows = state["rows"]
+        self._words.load(state["words"])
+
+
+@kernel
+def in_region(subscriptions, slot, metric, x, y):
+    """Is the place inside the closed region of a subscription? Exact."""
+    row = subscriptions.rows[slot]
+    shapes = subscriptions.shapes
+    if row.shape == CIRCLE:
+        at = shapes.ring_start[row.ring_start]
+        return in_circle(metric, shapes.xs[at], shapes.ys[at], shapes.xs[at + 1], x, y)
+    if not in_box(row.x0, row.y0, row.x1, row.y1, x, y):
+        return False
+    if row.shape == BOX:
+        return True
+    return in_polygon(shapes, row.ring_start, row.ring_start + row.n_rings - 1, x, y)
+
+
+@kernel
+def clauses_hold(subscriptions, slot, dense):
+    """Does a clause hold for the scattered words?"""
+    row = subscriptions.rows[slot]
+    clauses = subscriptions.clauses
+    at = row.clause_start
+    end = at + row.clause_size
+    while at < end:
+        first_negative = at + 2 + clauses[at]
+        after = first_negative + clauses[at + 1]
+        holds = True
+        for i in range(at + 2, first_negative):
+            if dense[clauses[i]] == 0.0:
+                holds = False
+                break
+        if holds:
+            for i in range(first_negative, after):
+                if dense[clauses[i]] != 0.0:
+                    holds = False
+                    break
+        if holds:
+            return True
+        at = after
+    return False
+
+
+@kernel
+def mark_clause_terms(subscriptions, slots, used):
+    """Set used[term] for every term of the clauses of these subscriptions."""
+    clauses = subscriptions.clauses
+    for slot in slots:
+        row = subscriptions.rows[slot]
+        at = row.clause_start
+        while at < row.clause_start + row.clause_size:
+            after = at + 2 + clauses[at] + clauses[at + 1]
+            for i in range(at + 2, after):
+                used[clauses[i]] = True
+            at = after
+
+
+class WithinTable(_Table):
+    """`Within` subscriptions by slot."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__(vocabulary, WITHIN)
+        self._clauses = Ragged(clauses=np.int32)
+        self._shapes = ShapePool()
+
+    @property
+    def layout(self) -> WithinLayout:
+        return WithinLayout(self.rows, self._clauses.pools["clauses"], self._shapes.layout)
+
+    def insert(self, given: WithinRows, clauses: Ints, clause_sizes: Array, numbers: Ints, since: int) -> Ints:
+        """Store subscriptions; `since` is the newest sequence, before which nothing counts without backfill."""
+        slots = self._take(given.expires.size)
+        rows = np.zeros(given.expires.size, dtype=WITHIN)
+        rows["expires"], rows["since"] = given.expires, np.where(given.backfill, 0, since)
+        rows["number"], rows["clause_size"] = numbers, clause_sizes
+        rows["clause_start"] = self._clauses.append(clause_sizes, clauses=clauses)
+        self._rows[slots] = rows
+        self._place(slots, given.regions)
+        return slots
+
+    def _place(self, slots: Ints, regions: RegionRows) -> None:
+        for i, field in enumerate(("x0", "y0", "x1", "y1")):
+            self._rows[field][slots] = regions.boxes[:, i]
+        self._rows["shape"][slots], self._rows["n_rings"][slots] = regions.shapes, regions.n_rings
+        self._rows["ring_start"][slots] = self._shapes.append(regions)
+
+    def move(self, slots: Ints, regions: RegionRows) -> None:
+        """Give subscriptions other regions."""
+        self._shapes.drop(self._rows["ring_start"][slots].astype(np.int64), self._rows["n_rings"][slots])
+        self._place(slots, regions)
+        self._close_gaps()
+
+    def remove(self, slots: Ints) -> None:
+        self._clauses.drop(self._rows["clause_size"][slots])
+        self._shapes.drop(self._rows["ring_start"][slots].astype(np.int64), self._rows["n_rings"][slots])
+        self._give(slots)
+        self._close_gaps()
+
+    def _close_gaps(self) -> None:
+        if self._clauses.wasteful:
+            used = self.used_slots
+            starts = self._clauses.compact(self._rows["clause_start"][used], self._rows["clause_size"][used])
+            self._rows["clause_start"][used] = starts
+        if self._shapes.wasteful:
+            used = self.used_slots
+            starts = self._rows["ring_start"][used].astype(np.int64)
+            self._rows["ring_start"][used] = self._shapes.compact(starts, self._rows["n_rings"][used])
+
+    def mark_terms(self, used: Array) -> None:
+        """Set used[term] for every word of a subscription."""
+        mark_clause_terms(self.layout, self.used_slots, used)
+
+    @property
+    def nbytes(self) -> int:
+        return self._rows.nbytes + self._clauses.nbytes + self._shapes.nbytes + self.slots.nbytes
+
+    def state(self) -> State:
+        return {
+            "slots": self.slots.state(),
+            "rows": self._rows,
+            "clauses": self._clauses.state(),
+            "shapes": self._shapes.state(),
+        }
+
+    def load(self, state: State) -> None:
+        self.slots.load(state["slots"])
+        self._rows = state["rows"]
+        self._clauses.load(state["clauses"])
+        self._shapes.load(state["shapes"])
+
+
+def split_clauses(packed: Ints) -> list[tuple[Ints, Ints]]:
+    """Positive and negative terms of every clause in a packed row."""
+    clauses, at = [], 0
+    while at < packed.size:
+        middle = at + 2 + int(packed[at])
+        after = middle + int(packed[at + 1])
+        clauses.append((packed[at + 2 : middle], packed[middle:after]))
+        at = after
+    return clauses

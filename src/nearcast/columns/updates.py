@@ -1,0 +1,86 @@
+"""Updates as columns: iterate them, count them, or take them as an Arrow table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.columns.arena import Floats, Ints, Longs
+from nearcast.model.update import Reject, Update
+
+_SIGNS = pa.array(["-", "+"])
+
+
+class Updates:
+    """What changed, in order, and which rows of the batch were refused.
+
+    Examples
+    --------
+    >>> updates = Updates.none([Reject(0, "lat", "lat must be within [-90, 90] under haversine, got 95.0")])
+    >>> len(updates), updates.rejects[0].field
+    (0, 'lat')
+    """
+
+    def __init__(self, table: pa.Table, rejects: Sequence[Reject] = ()) -> None:
+        self._table = table
+        self.rejects = list(rejects)
+
+    @classmethod
+    def none(cls, rejects: Sequence[Reject] = ()) -> Updates:
+        """No change at all."""
+        return cls.of(
+            pa.array([], pa.string()),
+            pa.array([], pa.string()),
+            np.zeros(0, np.int32),
+            np.zeros(0),
+            np.zeros(0, np.int64),
+            rejects,
+        )
+
+    @classmethod
+    def of(
+        cls,
+        subscriptions: pa.Array,
+        messages: pa.Array,
+        signs: Ints,
+        scores: Floats,
+        ts: Longs,
+        rejects: Sequence[Reject] = (),
+    ) -> Updates:
+        """Updates from their columns; a score that is NaN is null."""
+        return cls(
+            pa.table(
+                {
+                    "subscription": subscriptions,
+                    "message": messages,
+                    "sign": _SIGNS.take(pa.array((signs > 0).astype(np.int8))),
+                    "score": pa.array(scores, mask=np.isnan(scores)),
+                    "ts": pa.array(ts, type=pa.int64()),
+                }
+            ),
+            rejects,
+        )
+
+    @classmethod
+    def concat(cls, parts: Sequence[Updates], rejects: Sequence[Reject] = ()) -> Updates:
+        """All updates one after another, with the rejects given."""
+        said = [part._table for part in parts if len(part)]
+        if not said:
+            return cls.none(rejects)
+        return cls(said[0] if len(said) == 1 else pa.concat_tables(said), rejects)
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def __iter__(self) -> Iterator[Update]:
+        columns = (self._table.column(name).to_pylist() for name in ("subscription", "message", "sign", "score", "ts"))
+        return (Update(*row) for row in zip(*columns, strict=True))
+
+    def __repr__(self) -> str:
+        return f"<Updates: {len(self)} updates, {len(self.rejects)} rejects>"
+
+    def to_arrow(self) -> pa.Table:
+        """The columns `subscription, message, sign, score, ts`."""
+        return self._table

@@ -1,0 +1,48 @@
+"""The exact check of each query kind, written once: a scattered message and a subscription in, match or score out.
+
+`dense` holds the words of the message (see `columns.scores`); `where` is (metric, max_distance).
+"""
+
+from __future__ import annotations
+
+from nearcast.columns.scores import dot_row, shared_row, similar_score, topk_score
+from nearcast.columns.subscriptions import clauses_hold, in_region
+from nearcast.jit import kernel
+from nearcast.space.distance import distance, ssim
+from nearcast.text.similarity import tsim
+
+NO_MATCH = float("-inf")  # the rank of a message that is none of a subscription's business
+ALL_WORDS, ANY_WORD = range(2)  # modes of Nearest
+TOPK, NEAREST = range(2)  # kinds whose results are kept
+
+
+@kernel
+def within_matches(subscriptions, slot, message, where, dense):
+    """Does the message lie in the region, and do its words satisfy the expression?"""
+    return in_region(subscriptions, slot, where[0], message.x, message.y) and clauses_hold(subscriptions, slot, dense)
+
+
+@kernel
+def similarity(subscriptions, slot, message, where, idf, dense):
+    """Score of `Similar`, whether or not it reaches tau."""
+    row = subscriptions.rows[slot]
+    weight, n_shared = shared_row(subscriptions.terms, row.term_start, row.n_terms, idf, dense)
+    text = tsim(row.mode, weight, n_shared, row.weight, message.weight, row.n_terms, message.n_terms)
+    place = ssim(distance(where[0], row.x, row.y, message.x, message.y), where[1])
+    return similar_score(row.share, text, place)
+
+
+@kernel
+def rank(kind, subscriptions, slot, message, where, idf, dense):
+    """What results are ordered by, larger is better: the score of `TopK`, minus the distance of `Nearest`, or NO_MATCH."""
+    row = subscriptions.rows[slot]
+    if kind == TOPK:
+        product = dot_row(subscriptions.terms, subscriptions.counts, row.term_start, row.n_terms, idf, dense)
+        if product == 0.0:
+            return NO_MATCH
+        place = ssim(distance(where[0], row.x, row.y, message.x, message.y), where[1])
+        return topk_score(row.share, place, product, row.norm, message.norm)
+    n_shared = shared_row(subscriptions.terms, row.term_start, row.n_terms, idf, dense)[1]
+    if n_shared == 0 or (row.mode == ALL_WORDS and n_shared < row.n_terms):
+        return NO_MATCH
+    return -distance(where[0], row.x, row.y, message.x, message.y)

@@ -1,0 +1,124 @@
+"""Live messages for one subscription, through the message index: backfills, moves, refills and results.
+
+The index answers `TopK` and `Nearest` best first. For `Within` and `Similar` it gives candidates by word and box, which are then
+checked exactly like arrivals.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nearcast.columns.arena import Floats, Ints
+from nearcast.columns.scores import gather, scatter
+from nearcast.columns.shapes import CIRCLE
+from nearcast.columns.subscriptions import PointTable, WithinTable, split_clauses
+from nearcast.engines.checks import ALL_WORDS, TOPK, similarity, within_matches
+from nearcast.engines.contract import Surroundings
+from nearcast.jit import kernel
+from nearcast.space.regions import circle_box
+from nearcast.window.candidates import EVERY
+from nearcast.window.search import ALL, ANY, Moment, Question
+from nearcast.window.search import TOPK as BY_SCORE
+
+_LOOSE = 1e-12  # how much a rearranged inequality is loosened before it filters
+_EVERYWHERE = (-math.inf, -math.inf, math.inf, math.inf)
+
+Area = tuple[float, float, float, float]
+
+
+def best_live(
+    kind: int, table: PointTable, slot: int, limit: int, around: Surroundings, last: int, clock: int
+) -> tuple[Ints, Floats]:
+    """The `limit` best live messages of a TopK or Nearest subscription as of (last, clock), with their ranks."""
+    layout = table.layout
+    row = layout.rows[slot]
+    start, n_terms = int(row["term_start"]), int(row["n_terms"])
+    terms = layout.terms[start : start + n_terms]
+    live, idf = around.live, around.vocabulary.idf
+    moment = _moment(around, int(row["since"]), last, clock)
+    mode = BY_SCORE if kind == TOPK else ALL if row["mode"] == ALL_WORDS else ANY
+    question = Question(
+        mode, float(row["x"]), float(row["y"]), min(limit, len(live.table)), float(row["share"]), float(row["norm"])
+    )
+    if kind == TOPK:
+        weights = layout.counts[start : start + n_terms] * idf[terms]
+        return live.index.topk(live.table.layout, idf, question, terms, weights, moment)
+    found, distances = live.index.nearest(live.table.layout, idf, question, terms, moment)
+    return found, -distances
+
+
+def _moment(around: Surroundings, since: int, last: int, clock: int) -> Moment:
+    return Moment(last, clock, around.live.limits.count, since)
+
+
+def matching_within(table: WithinTable, slot: int, around: Surroundings, dense: Floats) -> tuple[Ints, Floats]:
+    """Live messages that a Within subscription matches, newest first; their scores are NaN."""
+    layout = table.layout
+    row = layout.rows[slot]
+    area = (float(row["x0"]), float(row["y0"]), float(row["x1"]), float(row["y1"]))
+    if around.space.metric == "haversine" and row["shape"] != CIRCLE and not -180.0 <= area[0] <= area[2] < 180.0:
+        area = (-math.inf, area[1], math.inf, area[3])  # the index wraps longitudes, boxes and polygons do not
+    idf = around.vocabulary.idf
+    packed = layout.clauses[row["clause_start"] : row["clause_start"] + row["clause_size"]]
+    rarest = {int(positive[np.argmax(idf[positive])]) for positive, _ in split_clauses(packed)}
+    found = _candidates(sorted(rarest), area, int(row["since"]), around)
+    metric = (around.space.metric_code, around.space.max_distance)
+    kept = found[check_within(layout, slot, around.live.table.layout, found, metric, idf, dense)]
+    newest = np.argsort(-around.live.table.layout.rows["sequence"][kept], kind="stable")
+    return kept[newest], np.full(kept.size, np.nan)
+
+
+def matching_similar(table: PointTable, slot: int, around: Surroundings, dense: Floats) -> tuple[Ints, Floats]:
+    """Live messages that a Similar subscription matches, best first, and their scores."""
+    layout = table.layout
+    row = layout.rows[slot]
+    delta, tau = float(row["share"]), float(row["tau"])
+    terms = layout.terms[row["term_start"] : row["term_start"] + row["n_terms"]].tolist()
+    if tau <= 1.0 - delta + _LOOSE:  # the place alone may suffice
+        terms = [EVERY]
+    area = _EVERYWHERE
+    if tau - delta > _LOOSE and delta < 1.0:  # even a perfect text needs a place this near
+        farthest = (1.0 - (tau - delta) / (1.0 - delta) + _LOOSE) * around.space.max_distance
+        area = circle_box(
+            around.space.metric_code, float(row["x"]), float(row["y"]), max(0.0, farthest) * (1.0 + _LOOSE)
+        )
+    found = _candidates(terms, area, int(row["since"]), around)
+    where = (around.space.metric_code, around.space.max_distance)
+    scores = score_similar(layout, slot, around.live.table.layout, found, where, around.vocabulary.idf, dense)
+    found, scores = found[scores >= tau], scores[scores >= tau]
+    best = np.lexsort((-around.live.table.layout.rows["sequence"][found], -scores))
+    return found[best], scores[best]
+
+
+def _candidates(terms: list[int], area: Area, since: int, around: Surroundings) -> Ints:
+    """Live messages inside the area that hold one of the terms, each once."""
+    live = around.live
+    moment = _moment(around, since, live.last, live.clock)
+    found = [live.index.candidates(live.table.layout, term, area, moment) for term in terms]
+    return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int32)
+
+
+@kernel
+def check_within(subscriptions, slot, messages, found, where, idf, dense):
+    """Which of the messages match a Within subscription."""
+    matches = np.zeros(found.size, dtype=np.bool_)
+    for i in range(found.size):
+        message = messages.rows[found[i]]
+        scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
+        matches[i] = within_matches(subscriptions, slot, message, where, dense)
+        gather(messages.terms, message.term_start, message.n_terms, dense)
+    return matches
+
+
+@kernel
+def score_similar(subscriptions, slot, messages, found, where, idf, dense):
+    """Scores of the messages for a Similar subscription."""
+    scores = np.empty(found.size)
+    for i in range(found.size):
+        message = messages.rows[found[i]]
+        scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
+        scores[i] = similarity(subscriptions, slot, message, where, idf, dense)
+        gather(messages.terms, message.term_start, message.n_terms, dense)
+    return scores

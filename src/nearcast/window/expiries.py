@@ -1,0 +1,168 @@
+"""Which messages leave in which event: a queue by sequence for counts, a binary heap by time for ages and own expiries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Ints, Longs, State, with_room
+from nearcast.columns.messages import FOREVER
+from nearcast.jit import kernel
+
+UNLIMITED = 2**62  # a count, age or max_ahead that never bites
+
+
+class HeapLayout(NamedTuple):
+    """A binary heap, the earliest time first."""
+
+    times: Longs  # int64[n]
+    serials: Longs  # int64[n]: tells whether the slot still holds what was meant
+    slots: Ints  # int32[n]
+    size: Longs  # int64[1]: entries in use
+
+
+@kernel
+def heap_push(heap, time, serial, slot):
+    """Add an entry; there must be room."""
+    at = heap.size[0]
+    heap.size[0] = at + 1
+    while at > 0:
+        parent = (at - 1) >> 1
+        if heap.times[parent] <= time:
+            break
+        heap.times[at], heap.serials[at], heap.slots[at] = heap.times[parent], heap.serials[parent], heap.slots[parent]
+        at = parent
+    heap.times[at], heap.serials[at], heap.slots[at] = time, serial, slot
+
+
+@kernel
+def heap_pop(heap):
+    """Remove the earliest entry."""
+    last = heap.size[0] - 1
+    heap.size[0] = last
+    time, serial, slot = heap.times[last], heap.serials[last], heap.slots[last]
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= last:
+            break
+        if child + 1 < last and heap.times[child + 1] < heap.times[child]:
+            child += 1
+        if heap.times[child] >= time:
+            break
+        heap.times[at], heap.serials[at], heap.slots[at] = heap.times[child], heap.serials[child], heap.slots[child]
+        at = child
+    heap.times[at], heap.serials[at], heap.slots[at] = time, serial, slot
+
+
+@kernel
+def push_many(heap, times, serials, slots):
+    """Add entries; there must be room."""
+    for i in range(times.size):
+        heap_push(heap, times[i], serials[i], slots[i])
+
+
+@kernel
+def pop_many(heap, until, serials, slots):
+    """Remove what is due, at most as many as there is room for; returns how many."""
+    n = 0
+    while heap.size[0] > 0 and heap.times[0] <= until and n < slots.size:
+        serials[n], slots[n] = heap.serials[0], heap.slots[0]
+        heap_pop(heap)
+        n += 1
+    return n
+
+
+class ExpiryHeap:
+    """Times at which slots end."""
+
+    def __init__(self) -> None:
+        self._times = np.zeros(0, dtype=np.int64)
+        self._serials = np.zeros(0, dtype=np.int64)
+        self._slots = np.zeros(0, dtype=np.int32)
+        self._size = np.zeros(1, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._size[0])
+
+    @property
+    def layout(self) -> HeapLayout:
+        return HeapLayout(self._times, self._serials, self._slots, self._size)
+
+    def make_room(self, n: int) -> None:
+        """Promise room for `n` more entries."""
+        self._times, self._serials = with_room(self._times, len(self) + n), with_room(self._serials, len(self) + n)
+        self._slots = with_room(self._slots, len(self) + n)
+
+    def push(self, times: Longs, serials: Longs, slots: Ints) -> None:
+        self.make_room(times.size)
+        push_many(self.layout, times, serials, slots)
+
+    def pop_until(self, time: int) -> tuple[Longs, Ints]:
+        """Serials and slots of all entries due by `time`, earliest first."""
+        found: list[tuple[Longs, Ints]] = [(np.zeros(0, np.int64), np.zeros(0, np.int32))]
+        room = 64
+        while len(self) and self._times[0] <= time:
+            serials, slots = np.empty(room, np.int64), np.empty(room, np.int32)
+            n = pop_many(self.layout, time, serials, slots)
+            found.append((serials[:n], slots[:n]))
+            room *= 2
+        return np.concatenate([serials for serials, _ in found]), np.concatenate([slots for _, slots in found])
+
+    def keep(self, is_valid: Callable[[Longs, Ints], Array]) -> None:
+        """Forget the entries that are not valid."""
+        n = len(self)
+        kept = np.flatnonzero(is_valid(self._serials[:n], self._slots[:n]))
+        kept = kept[np.argsort(self._times[kept], kind="stable")]  # sorted is a heap
+        self._times, self._serials, self._slots = self._times[kept], self._serials[kept], self._slots[kept]
+        self._size[0] = kept.size
+
+    @property
+    def nbytes(self) -> int:
+        return self._times.nbytes + self._serials.nbytes + self._slots.nbytes
+
+    def state(self) -> State:
+        n = len(self)
+        return {"times": self._times[:n], "serials": self._serials[:n], "slots": self._slots[:n]}
+
+    def load(self, state: State) -> None:
+        self._times, self._serials, self._slots = state["times"], state["serials"], state["slots"]
+        self._size = np.array([self._times.size])
+
+
+@kernel
+def expire_steps(rows, steps, count, last, queue_part, heap, expired_start, expired):
+    """Write who leaves in each event; returns the queue's head and tail.
+
+    Both structures may name a message that has left already: through the other one in this batch (then its expiry, or its
+    sequence against `last`, tells), or in an earlier batch (then its slot shows another sequence).
+    """
+    arrivals, lasts, clocks = steps
+    queue, head, tail = queue_part
+    n = 0
+    for step in range(arrivals.size):
+        clock = clocks[step]
+        while heap.size[0] > 0 and heap.times[0] <= clock:
+            sequence, slot = heap.serials[0], heap.slots[0]
+            heap_pop(heap)
+            if rows[slot].sequence == sequence and sequence > last - count:
+                expired[n] = slot
+                n += 1
+        slot = arrivals[step]
+        last = lasts[step]
+        if slot >= 0 and rows[slot].expires_at != FOREVER:
+            heap_push(heap, rows[slot].expires_at, rows[slot].sequence, slot)
+        if slot >= 0 and count != UNLIMITED:
+            queue[tail] = slot
+            tail += 1
+            while tail - head > count:
+                sequence = last - (tail - head) + 1
+                old = queue[head]
+                head += 1
+                if rows[old].sequence == sequence and rows[old].expires_at > clock:
+                    expired[n] = old
+                    n += 1
+        expired_start[step + 1] = n
+    return head, tail
