@@ -125,3 +125,24 @@ def test_adding_nothing():
 def test_arrow_strings_come_back(rows):
     keys = Keys()
     assert keys.to_arrow_strings(keys.store_many(*arrow_bytes(pa.array(rows, pa.string())))).to_pylist() == rows
+
+
+def test_a_mapped_state_is_adopted_and_the_file_left_alone(tmp_path):
+    keys = Keys()
+    keys.add_many(*packed([b"sea", b"sun"]))
+    mapped = {}
+    for name, array in keys.state().items():
+        np.save(tmp_path / f"{name}.npy", array)
+        mapped[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="c")
+    second = Keys().load(mapped)
+    assert np.shares_memory(second.layout.slots, mapped["slots"])
+    assert second.add_many(*packed([b"sun", b"sky", b"sea"])).tolist() == [1, 2, 0]
+    second.free_many(np.array([0], np.int32))
+    third = Keys().load({name: np.load(tmp_path / f"{name}.npy", mmap_mode="c") for name in mapped})
+    assert third.find_many(*packed([b"sea", b"sun", b"sky"])).tolist() == [0, 1, -1]
+
+
+def test_a_state_without_keys():
+    keys = Keys().load({name: np.array(array) for name, array in Keys().state().items()})
+    assert keys.find_many(*packed([b"a", b""])).tolist() == [-1, -1]
+    assert keys.add_many(*packed([b"a", b""])).tolist() == [0, 1]

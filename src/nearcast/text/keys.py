@@ -92,8 +92,8 @@ def find_one(layout: KeysLayout, data: Bytes, start: Whole, end: Whole) -> Whole
 
 
 @kernel
-def write_one(layout: KeysLayout, data: Bytes, start: Whole, end: Whole, hashed: Whole) -> Whole:
-    """Write the bytes of one new key and return its number, or NEED_ROOM with nothing changed."""
+def write_one(layout: KeysLayout, data: Bytes, start: Whole, end: Whole) -> Whole:
+    """Write one new key, not to be found yet, and return its number, or NEED_ROOM with nothing changed."""
     counters = layout.counters
     to = counters[ARENA_END]
     number = counters[NEXT_FREE]
@@ -107,7 +107,7 @@ def write_one(layout: KeysLayout, data: Bytes, start: Whole, end: Whole, hashed:
     entry = layout.entries[number]
     entry["start"] = to
     entry["length"] = end - start
-    entry["hashed"] = hashed
+    entry["hashed"] = 0
     for j in range(end - start):
         layout.arena[to + j] = data[start + j]
     counters[ARENA_END] = to + (end - start)
@@ -161,10 +161,11 @@ def add_many(layout: KeysLayout, data: Bytes, starts: Starts, first: Whole, near
         if layout.slots[at] == EMPTY:
             if 4 * (counters[HASHED] + 1) > 3 * layout.slots.size:
                 return i
-            number = write_one(layout, data, starts[i], starts[i + 1], 1)
+            number = write_one(layout, data, starts[i], starts[i + 1])
             if number == NEED_ROOM:
                 return i
             layout.slots[at] = key_hash << 32 | number
+            layout.entries[number]["hashed"] = 1
             counters[HASHED] += 1
         out[i] = layout.slots[at] & _LOW
     return out.size
@@ -174,7 +175,7 @@ def add_many(layout: KeysLayout, data: Bytes, starts: Starts, first: Whole, near
 def store_many(layout: KeysLayout, data: Bytes, starts: Starts, first: Whole, out: Numbers) -> int:
     """Give each key from `first` on a new number that cannot be found; return as `add_many` does."""
     for i in range(first, out.size):
-        number = write_one(layout, data, starts[i], starts[i + 1], 0)
+        number = write_one(layout, data, starts[i], starts[i + 1])
         if number == NEED_ROOM:
             return i
         out[i] = number
