@@ -132,12 +132,12 @@ def orientation(ax: float, ay: float, bx: float, by: float, x: float, y: float) 
 def _exact_orientation(ax: float, ay: float, bx: float, by: float, x: float, y: float) -> int:
     """`orientation` by the six products of the determinant, added up without any rounding."""
     limbs = np.zeros(_N_LIMBS, dtype=np.int64)  # only for places within a rounding of an edge
-    _add_product(limbs, ax, by, 1)
-    _add_product(limbs, ax, y, -1)
-    _add_product(limbs, x, by, -1)
-    _add_product(limbs, ay, bx, -1)
-    _add_product(limbs, ay, x, 1)
-    _add_product(limbs, y, bx, 1)
+    _add_product(limbs, ax, by)
+    _add_product(limbs, -ax, y)
+    _add_product(limbs, -x, by)
+    _add_product(limbs, -ay, bx)
+    _add_product(limbs, ay, x)
+    _add_product(limbs, y, bx)
     carry = 0
     nonzero = False
     for i in range(_N_LIMBS):
@@ -150,13 +150,13 @@ def _exact_orientation(ax: float, ay: float, bx: float, by: float, x: float, y: 
 
 
 @kernel
-def _add_product(limbs: Ints, a: float, b: float, sign: int) -> None:
-    """Add sign * a * b to the number that `limbs` holds in units of 2**-2252."""
+def _add_product(limbs: Ints, a: float, b: float) -> None:
+    """Add a * b to the number that `limbs` holds in units of 2**-2252."""
     if a == 0.0 or b == 0.0:
         return
     fraction_a, exponent_a = math.frexp(a)
     fraction_b, exponent_b = math.frexp(b)
-    whole_a = sign * int(fraction_a * 9007199254740992.0)  # 2**53
+    whole_a = int(fraction_a * 9007199254740992.0)  # 2**53
     whole_b = int(fraction_b * 9007199254740992.0)
     place = exponent_a + exponent_b + 2146
     _add_at(limbs, (whole_a & _LOW) * (whole_b & _LOW), place)
