@@ -110,7 +110,7 @@ class Broker:
         return self.subscribe_many([subscription])
 
     def subscribe_many(self, subscriptions: Iterable[Any] | pa.Table | pa.RecordBatch) -> Updates:
-        """Register many: `Subscription` objects, ``(id, query[, expires])``, JSON forms, or an Arrow table of their columns."""
+        """Register many: `Subscription` objects, ``(id, query[, expires])``, JSON forms, or an Arrow table."""
         batch = decode_subscriptions(subscriptions, self._rules)
         rejects = list(batch.rejects)
         said = [self._register(part) for part in self._new_ids_only(batch.parts, rejects)]
@@ -121,7 +121,7 @@ class Broker:
         return Rules(self.space, self.window is not None, self._registry.ids.type)
 
     def _new_ids_only(self, parts: list[Part], rejects: list[Reject]) -> list[Part]:
-        """Reject ids that are taken, by an earlier subscription or by an earlier row; leave out what has ended already."""
+        """Reject ids that an earlier subscription or row has; leave out what has ended already."""
         if not parts:
             return []
         ids = pa.concat_arrays([part.ids for part in parts])
@@ -212,7 +212,7 @@ class Broker:
         return self._updates([self._move(Move(id, lon, lat, region))])
 
     def move_many(self, moves: Iterable[Any] | pa.Table | pa.RecordBatch) -> Updates:
-        """Move many, one after another: `Move` objects, JSON forms, or an Arrow table with `id` and `lon, lat` or `region`."""
+        """Move many in turn: `Move` objects, JSON forms, or an Arrow table with `id` and `lon, lat` or `region`."""
         rejects: list[Reject] = []
         said: list[Updates] = []
         for row, value in enumerate(rows_of(moves)):

@@ -78,7 +78,7 @@ def _why_not(kind: str, table: WithinTable | PointTable, slot: int, row: Any, ar
             else "it arrived too early, or others are nearer"
         )
         return f"not in the result: {kept}"
-    if not is_live(row, live.last, live.clock, live.limits.count):
+    if not is_live(row, live.last, live.clock, live.limits.newest):
         return "not in the result: it has expired"
     return f"not in the result: {int(table.rows['k'][slot])} other messages are better"
 

@@ -66,7 +66,8 @@ class Registry:
     def ended(self, clock: int) -> Ints:
         """Numbers of the subscriptions whose time is over; they are told once."""
         serials, numbers = self._expiries.pop_until(clock)
-        return numbers[self._serials[numbers] == serials]
+        still: Ints = numbers[self._serials[numbers] == serials]
+        return still
 
     def remove(self, numbers: Ints) -> None:
         """Forget subscriptions."""

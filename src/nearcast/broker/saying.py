@@ -54,7 +54,7 @@ def entering(slot: int, found: Found) -> Changes:
 
 
 def difference(slot: int, before: Found, after: Found) -> Changes:
-    """What leaves and what enters when a result changes from one to the other; what leaves has the score that it had."""
+    """What leaves, with the score that it had, and what enters when a result changes from one to the other."""
     leaves = ~np.isin(before[0], after[0])
     enters = ~np.isin(after[0], before[0])
     messages = np.concatenate([before[0][leaves], after[0][enters]])

@@ -1,7 +1,7 @@
 """A broker's state as one file: a manifest in JSON, then every array as it lies in memory.
 
-The file is written beside its final name and renamed, so that it is there whole or not at all. Reading maps it copy-on-write:
-nothing is read before it is used, and the file never changes.
+The file is written beside its final name and renamed, so that it is there whole or not at all. Reading maps it
+copy-on-write: nothing is read before it is used, and the file never changes.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def _dtype_name(dtype: np.dtype[Any]) -> Any:
     if dtype.names is None:
         return dtype.str
     fields = [(name, dtype[name].str) for name in dtype.names]
-    assert np.dtype(fields, align=True) == dtype and dtype.isalignedstruct, "records must be aligned to compile once"
+    assert np.dtype(fields, align=True) == dtype, "records must be aligned"
+    assert dtype.isalignedstruct, "records must be declared aligned, or kernels compile a second time"
     return fields
 
 

@@ -1,7 +1,7 @@
 """Subscriptions, moves and ids as callers give them become checked rows: objects one by one, Arrow tables in bulk.
 
-The row-wise door decides: it builds the model's own objects, which hold all rules. The bulk door only recognises rows that
-are surely right, without touching Python objects; every other row goes through the row-wise door.
+The row-wise door decides: it builds the model's own objects, which hold all rules. The bulk door only recognises rows
+that are surely right, without touching Python objects; every other row goes through the row-wise door.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ class Rules(NamedTuple):
 
 def rows_of(source: Any) -> Iterable[Any]:
     """Rows of an Arrow table as mappings, of an Arrow array as values; anything else as it is."""
-    return source.to_pylist() if isinstance(source, pa.Table | pa.RecordBatch | pa.Array | pa.ChunkedArray) else source
+    is_arrow = isinstance(source, pa.Table | pa.RecordBatch | pa.Array | pa.ChunkedArray)
+    rows: Iterable[Any] = source.to_pylist() if is_arrow else source
+    return rows
 
 
 def as_subscription(item: Any) -> Subscription:

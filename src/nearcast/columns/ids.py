@@ -1,4 +1,4 @@
-"""Ids as callers give them (strings or 64-bit integers, one type per table) become slots, and come back as they were."""
+"""Ids as callers give them, strings or 64-bit integers, become slots and come back as they were."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from nearcast.columns.arena import Array, Ints, Longs, State
 from nearcast.errors import InvalidInput
-from nearcast.text.keys import Keys, arrow_bytes
+from nearcast.text.keys import Keys
+from nearcast.text.strings import arrow_bytes
 
 IdBytes = tuple[Array, Longs]  # uint8 data and int64 starts: row i is data[starts[i]:starts[i + 1]]
 
@@ -67,7 +68,7 @@ class Ids:
         ):
             return -1
         try:
-            return int(self.keys.find_many(*id_bytes([value]))[0])  # type: ignore[list-item]
+            return int(self.keys.find_many(*id_bytes([value]))[0])
         except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError):
             return -1
 

@@ -71,8 +71,8 @@ class MessageBatch(NamedTuple):
         """Rows lo to hi, without the rejects."""
         data, starts = self.ids
         return MessageBatch(
-            self.rows[lo:hi], (data[starts[lo] : starts[hi]], starts[lo : hi + 1] - starts[lo]), self.x[lo:hi], self.y[lo:hi],
-            self.ts[lo:hi], self.expires[lo:hi], self.texts[lo:hi],
+            self.rows[lo:hi], (data[starts[lo] : starts[hi]], starts[lo : hi + 1] - starts[lo]),
+            self.x[lo:hi], self.y[lo:hi], self.ts[lo:hi], self.expires[lo:hi], self.texts[lo:hi],
             None if self.keywords is None else self.keywords[lo:hi], [], self.id_type,
         )  # fmt: skip
 
@@ -116,7 +116,7 @@ def _from_objects(source: Iterable[Any], space: Space, expected: str | None) -> 
         keywords = pa.array([m.keywords for m in good], type=pa.list_(pa.string()))
     return MessageBatch(
         np.array(rows, dtype=np.int64),
-        id_bytes([m.id for m in good]),  # type: ignore[arg-type]
+        id_bytes([m.id for m in good]),
         np.array([m.lon for m in good], dtype=np.float64),
         np.array([m.lat for m in good], dtype=np.float64),
         np.array([MISSING if m.ts is None else m.ts for m in good], dtype=np.int64),

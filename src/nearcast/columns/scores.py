@@ -1,9 +1,9 @@
 """The one score function of each query kind: rows of a message and a subscription in, the exact number out.
 
-Every engine, refill and shard takes its numbers from here, so that they are the same to the last bit everywhere. One side is
-*scattered*: `dense[term]` holds count * idf of each of its words and 0 elsewhere. The other side is walked along its row, which
-is sorted by the words' UTF-8 bytes. Since a product does not depend on which side is which, both directions add the same
-numbers in the same order.
+Every engine, refill and shard takes its numbers from here, so that they are the same to the last bit everywhere. One
+side is *scattered*: `dense[term]` holds count * idf of each of its words and 0 elsewhere. The other side is walked
+along its row, which is sorted by the words' UTF-8 bytes. Since a product does not depend on which side is which, both
+directions add the same numbers in the same order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Subscriptions as columns, one table for each query kind: places or regions, parameters and words by slot.
 
-`PointTable` serves `Similar`, `TopK` and `Nearest`; `WithinTable` holds regions and clauses. A slot is free when its `number` is
-negative; otherwise that is the subscription's number in the broker's registry.
+`PointTable` serves `Similar`, `TopK` and `Nearest`; `WithinTable` holds regions and clauses. A slot is free when its
+`number` is negative; otherwise that is the subscription's number in the broker's registry.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def similarity(subscriptions, slot, message, where, idf, dense):
 
 @kernel
 def rank(kind, subscriptions, slot, message, where, idf, dense):
-    """What results are ordered by, larger is better: the score of `TopK`, minus the distance of `Nearest`, or NO_MATCH."""
+    """What results are ordered by: the score of `TopK`, minus the distance of `Nearest`, or NO_MATCH."""
     row = subscriptions.rows[slot]
     if kind == TOPK:
         product = dot_row(subscriptions.terms, subscriptions.counts, row.term_start, row.n_terms, idf, dense)

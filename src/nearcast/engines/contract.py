@@ -1,8 +1,8 @@
 """What an engine is: subscriptions of one query kind in, changes out.
 
-There are two contracts. A `Notifier` (Within, Similar) tells of arrivals and keeps no result rows: what it would show is found
-again among the live messages. A `Keeper` (TopK, Nearest) keeps the result of every subscription. Both are deterministic, do no
-I/O and know no wall clock: the same events give the same changes.
+There are two contracts. A `Notifier` (Within, Similar) tells of arrivals and keeps no result rows: what it would show
+is found again among the live messages. A `Keeper` (TopK, Nearest) keeps the result of every subscription. Both are
+deterministic, do no I/O and know no wall clock: the same events give the same changes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Changes(NamedTuple):
     scores: Floats  # float64[n]: score or distance; NaN for Within
 
 
-NO_CHANGES = Changes(*(np.zeros(0, np.int32) for _ in range(4)), np.zeros(0))
+_NONE = np.zeros(0, np.int32)
+NO_CHANGES = Changes(_NONE, _NONE, _NONE, _NONE, np.zeros(0))
 
 
 class Surroundings(NamedTuple):

@@ -1,11 +1,12 @@
 """Results that are kept: for each subscription the best k messages and some spare ones, and who holds which message.
 
-A subscription's **buffer** is sorted best first. It holds, of the live messages that rank above its **floor**, all but those that
-surely never enter the result: those that k better ones outlive (a k-skyband). The first k entries are the result. When so many
-expire that fewer than k are left, the buffer is refilled from the message index; a buffer without a floor is complete and
-needs no refill. The floor rises when a full buffer drops its worst entries.
+A subscription's **buffer** is sorted best first. It holds, of the live messages that rank above its **floor**, all
+but those that surely never enter the result: those that k better ones outlive (a k-skyband). The first k entries are
+the result. When so many expire that fewer than k are left, the buffer is refilled from the message index; a buffer
+without a floor is complete and needs no refill. The floor rises when a full buffer drops its worst entries.
 
-`rank` is larger for better messages: the score of TopK, minus the distance of Nearest. Equal ranks: the newer message is better.
+`rank` is larger for better messages: the score of TopK, minus the distance of Nearest. Equal ranks: the newer message
+is better.
 """
 
 from __future__ import annotations
@@ -163,7 +164,8 @@ def offer(results, messages, slot, message, rank, event, policy):
 def is_dominated(results, messages, buffer, position, policy):
     """Do k better entries surely outlive this one?
 
-    Paper: [SKYPE] section 6, definition of the k-skyband. Departs: DESIGN's dominance, which holds for every mix of windows.
+    Paper: [SKYPE] section 6, definition of the k-skyband. Departs: DESIGN's dominance, which holds for every mix of
+    windows.
     """
     own = messages.rows[results.entries[buffer.start + position].message]
     n = 0
@@ -178,7 +180,7 @@ def is_dominated(results, messages, buffer, position, policy):
 
 @kernel
 def shrink(results, messages, slot, event, policy):
-    """Make room in a buffer that is too full: drop what is dominated, then if need be the worst, which raises the floor."""
+    """Make room in a full buffer: drop what is dominated, then if need be the worst, which raises the floor."""
     buffer = results.buffers[slot]
     kept = buffer.size
     if policy.spare:
@@ -283,8 +285,8 @@ def settle(results, event):
 def replace(results, slot, found, ranks, event, policy):
     """Give a subscription a new buffer, best first, after its results were evaluated anew.
 
-    What was shown and is no longer among the first k is said with the rank it had. Room for the block, the holders and the
-    changes must be there.
+    What was shown and is no longer among the first k is said with the rank it had. Room for the block, the holders
+    and the changes must be there.
     """
     buffer = results.buffers[slot]
     start = results.counters[USED]
@@ -331,7 +333,8 @@ class Results:
     @property
     def layout(self) -> ResultLayout:
         return ResultLayout(
-            self._buffers, self._entries, self._heads, self._holders, self._marks, self._changes, self._touched, self.counters,
+            self._buffers, self._entries, self._heads, self._holders, self._marks, self._changes, self._touched,
+            self.counters,
         )  # fmt: skip
 
     def make_room(self, n_slots: int, n_messages: int, n_entries: int, n_changes: int) -> None:
@@ -371,7 +374,7 @@ class Results:
         self.counters[N_CHANGES] = 0
 
     def put(self, slot: int, found: Ints, ranks: Floats, event: int) -> None:
-        """Replace a buffer by what an evaluation found, best first; `found` fills the buffer unless there is no more."""
+        """Replace a buffer by what an evaluation found, best first: `limit` messages unless there are fewer."""
         self.make_room(0, 0, found.size, int(self._buffers["size"][slot]))
         replace(self.layout, slot, found, ranks, event, self.policy)
 

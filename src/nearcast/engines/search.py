@@ -1,7 +1,7 @@
 """Live messages for one subscription, through the message index: backfills, moves, refills and results.
 
-The index answers `TopK` and `Nearest` best first. For `Within` and `Similar` it gives candidates by word and box, which are then
-checked exactly like arrivals.
+The index answers `TopK` and `Nearest` best first. For `Within` and `Similar` it gives candidates by word and box,
+which are then checked exactly like arrivals.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def best_live(
 
 
 def _moment(around: Surroundings, since: int, last: int, clock: int) -> Moment:
-    return Moment(last, clock, around.live.limits.count, since)
+    return Moment(last, clock, around.live.limits.newest, since)
 
 
 def matching_within(table: WithinTable, slot: int, around: Surroundings, dense: Floats) -> tuple[Ints, Floats]:

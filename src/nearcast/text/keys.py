@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.text.strings import Bytes, Starts, Whole, strings_to_arrow
-from nearcast.text.strings import arrow_bytes as arrow_bytes
 
 Numbers = npt.NDArray[np.int32]
 State = dict[str, Any]  # arrays by name, and plain integers

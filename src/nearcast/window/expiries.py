@@ -1,4 +1,4 @@
-"""Which messages leave in which event: a queue by sequence for counts, a binary heap by time for ages and own expiries."""
+"""Which messages leave in which event: a queue by sequence for counts, a heap by time for ages and own expiries."""
 
 from __future__ import annotations
 
@@ -136,8 +136,8 @@ class ExpiryHeap:
 def expire_steps(rows, steps, count, last, queue_part, heap, expired_start, expired):
     """Write who leaves in each event; returns the queue's head and tail.
 
-    Both structures may name a message that has left already: through the other one in this batch (then its expiry, or its
-    sequence against `last`, tells), or in an earlier batch (then its slot shows another sequence).
+    Both structures may name a message that has left already: through the other one in this batch (then its expiry, or
+    its sequence against `last`, tells), or in an earlier batch (then its slot shows another sequence).
     """
     arrivals, lasts, clocks = steps
     queue, head, tail = queue_part

@@ -1,8 +1,8 @@
 """What lives: a batch of messages becomes one ordered list of arrivals and expiries, with sequence and clock.
 
-A message is live as of (last, clock) exactly when `is_live` says so, which reads nothing but its row. Engines can therefore
-look at any moment inside a batch after the whole batch has been stored: slots that expire are used again only after
-`LiveMessages.release`.
+A message is live as of (last, clock) exactly when `is_live` says so, which reads nothing but its row. Engines can
+therefore look at any moment inside a batch after the whole batch has been stored: slots that expire are used again
+only after `LiveMessages.release`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Window:
 class Limits(NamedTuple):
     """A window as kernels see it."""
 
-    count: int
+    newest: int  # how many live at most
     age_ms: int
     max_ahead_ms: int
     unique_ids: bool
@@ -109,8 +109,8 @@ def is_live(row, last, clock, count):
 def admit_rows(ts, expires, found, groups, messages, limits, last, clock, out):
     """Decide every row of a batch in order; returns how many rows were decided.
 
-    `found` is the slot that holds the row's id already, or -1; rows of one id share a group. Stops early before a row whose id
-    belonged to a message that came and died inside this very batch: that one must be released first.
+    `found` is the slot that holds the row's id already, or -1; rows of one id share a group. Stops early before a row
+    whose id belonged to a message that came and died inside this very batch: that one must be released first.
     """
     newest = np.full(ts.size, -1, dtype=np.int64)  # by group: the last row admitted
     for row in range(ts.size):
@@ -131,9 +131,9 @@ def admit_rows(ts, expires, found, groups, messages, limits, last, clock, out):
             if limits.unique_ids:
                 before = newest[groups[row]]
                 if before >= 0:
-                    alive = out.lasts[before] > last - limits.count and out.expires_at[before] > now
+                    alive = out.lasts[before] > last - limits.newest and out.expires_at[before] > now
                 elif found[row] >= 0:
-                    alive = is_live(messages.rows[found[row]], last, now, limits.count)
+                    alive = is_live(messages.rows[found[row]], last, now, limits.newest)
                 else:
                     alive = False
                 if alive:
@@ -179,8 +179,8 @@ class LiveMessages:
     def admit(self, batch: MessageBatch) -> tuple[Steps, Ints, int]:
         """Take in rows from the front of a batch.
 
-        Returns the events, the status of each row decided, and how many rows that is; the rest of the batch must be given again
-        after `release`.
+        Returns the events, the status of each row decided, and how many rows that is; the rest of the batch must be
+        given again after `release`.
         """
         n = batch.x.size
         messages = self.table.layout
@@ -224,7 +224,7 @@ class LiveMessages:
         if self.window is not None and n:
             self._make_room(n)
             self._head, self._tail = expire_steps(
-                self.table.layout.rows, (arrivals, lasts, clocks), self.limits.count, self.last,
+                self.table.layout.rows, (arrivals, lasts, clocks), self.limits.newest, self.last,
                 (self._queue, self._head, self._tail), self._expiries.layout, expired_start, self._expired,
             )  # fmt: skip
         if n:
@@ -238,7 +238,7 @@ class LiveMessages:
             sequences = self.table.layout.rows["sequence"]
             self._expiries.keep(lambda serials, slots: sequences[slots] == serials)
         self._expiries.make_room(n)
-        if self.limits.count != UNLIMITED and self._tail + n > self._queue.size:
+        if self.limits.newest != UNLIMITED and self._tail + n > self._queue.size:
             waiting = self._queue[self._head : self._tail].copy()
             self._queue = with_room(self._queue, 2 * (waiting.size + n))
             self._queue[: waiting.size] = waiting
@@ -248,7 +248,7 @@ class LiveMessages:
         """All engines have seen these events: what expired in them is forgotten."""
         if steps.expired.size:
             self.table.free(steps.expired)
-            self.index.prune(self.table.layout, self.last, self.clock, self.limits.count)
+            self.index.prune(self.table.layout, self.last, self.clock, self.limits.newest)
 
     def keep_only(self, held: Array) -> None:
         """Without a window: forget every message that no result holds."""

@@ -76,7 +76,7 @@ def match_similar(steps, first, messages, subscriptions, where, idf, dense, out)
 
 @kernel
 def keep_arrival(kind, steps, event, first, messages, subscriptions, where, idf, dense, results, policy):
-    """Offer an arrival to every subscription from `first` on; returns the one for which there is no room, or their number."""
+    """Offer an arrival to all subscriptions from `first` on; returns the one that found no room, or their number."""
     slot = steps.arrivals[event]
     message = messages.rows[slot]
     n = subscriptions.rows.size
