@@ -1,0 +1,29 @@
+# Two commands do everything on a machine with Python 3.11: `make demo` and `make test`.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+READY := .venv/ready
+SMALL := --ignore=tests/cluster --ignore=tests/cli --ignore=tests/bench
+
+.PHONY: demo test lint clean
+
+demo: $(READY)
+	$(BIN)/nearcast demo
+
+test: lint
+	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 2 --dist loadscope
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadscope $(SMALL)
+
+lint: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+$(READY): pyproject.toml constraints.txt
+	@echo "Installing into .venv (one to two minutes, once) ..."
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,dev]'
+	@touch $(READY)
+
+clean:
+	rm -rf .venv out .pytest_cache .mypy_cache .ruff_cache .hypothesis
