@@ -1,9 +1,10 @@
-"""What Spark starts on an executor to fork Python workers from: has everything imported, so that workers are born warm."""
+"""What Spark forks Python workers from: has everything imported, so that workers are born warm."""
 
 from __future__ import annotations
 
-import nearcast.cluster.turn  # noqa: F401
 from pyspark.daemon import manager
+
+import nearcast.cluster.turn  # noqa: F401
 
 if __name__ == "__main__":
     manager()

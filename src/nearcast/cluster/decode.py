@@ -1,4 +1,4 @@
-"""One JSON object at a time becomes one row of `schema.EVENTS`; what cannot be read becomes a refused row with its reason."""
+"""JSON objects become rows of `schema.EVENTS`, one by one; what cannot be read becomes a refused row and its reason."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ class Decoder:
     file
         Its place among the files that are read together.
     role
-        ``"messages"``: a row is a message unless its ``event`` names another event. ``"subscriptions"``: a row without
-        ``event`` is a subscribe. ``"events"``: a row without ``event`` is a subscribe if it has a ``kind``, else a message.
+        ``"messages"``: a row is a message unless its ``event`` names another event. ``"subscriptions"``: a row
+        without ``event`` is a subscribe. ``"events"``: a row without ``event`` is a subscribe if it has a ``kind``,
+        else a message.
     """
 
     def __init__(self, source: str, file: int, role: str) -> None:
@@ -68,10 +69,8 @@ class Decoder:
     def refuse(self, row: int, raw: str, field: str, reason: str) -> None:
         """Take a row that cannot be honoured."""
         raw, reason = (text.encode("utf-8", "backslashreplace").decode() for text in (raw, reason))
-        self._rows.append(
-            (REFUSED, None, None, None, None, None, None, None, None, None, None)
-            + (self._source, self._file, row, raw, field, reason)
-        )
+        nothing = (None,) * 10
+        self._rows.append((REFUSED, *nothing, self._source, self._file, row, raw, field, reason))
 
     def table(self) -> pa.Table:
         """All rows since the last call, as `schema.EVENTS`."""

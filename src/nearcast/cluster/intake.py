@@ -1,7 +1,7 @@
 """New files go in; numbered batches of events in one order come out, written down before anything looks at them.
 
-All files that one intake takes are put in order together: by `ts` (none first), subscription events before messages, then
-by id, then as they stand in the files. The order is over the whole intake, so how it is then cut into batches does
+All files that one intake takes are put in order together: by `ts` (none first), subscription events before messages,
+then by id, then as they stand in the files. The order is over the whole intake, so how it is then cut into batches does
 not show in any answer. In a run over stored files everything is one intake: the order is that of all the
 input. In a run that follows folders, each look at the folders that finds new files is an intake; files that
 arrive in the order of their `ts` therefore give the same answers as when all of them are there from the start.
@@ -12,7 +12,10 @@ counts from the moment `head.json` says so; whatever a killed intake left behind
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -20,8 +23,9 @@ import pyarrow.compute as pc
 
 from nearcast.cluster.schema import EVENTS, PUBLISH
 from nearcast.cluster.sources import SourceFile, read_file
-from nearcast.cluster.store import Store, read_json, write_json, write_table
+from nearcast.cluster.store import Store, read_json, write_json, write_table, write_whole
 
+_FIRST_TURN_NS = 1_000_000_000 * 1_000_000_000  # the time of change of turn 0: any fixed time will do
 BATCH_ROWS = 20_000  # what a batch holds unless told otherwise
 
 # The keys of the order; nulls first. `late` is 0 for subscription events and 1 for messages.
@@ -74,9 +78,8 @@ class Intake:
 
     def changed_files(self, files: Iterable[SourceFile]) -> list[SourceFile]:
         """Those of `files` that are not as they were when they were taken. Their changes are not read."""
-        return [
-            file for file in files if self._seen.get(file.path, (file.size, file.changed_ns)) != (file.size, file.changed_ns)
-        ]
+        now = {file: (file.size, file.changed_ns) for file in files}
+        return [file for file, state in now.items() if self._seen.get(file.path, state) != state]
 
     def take(self, files: list[SourceFile]) -> Head:
         """Read `files`, write their batches, and make them known; return how far the intake has come."""
@@ -87,18 +90,36 @@ class Intake:
             rows += table.num_rows
         taken = [(file.path, file.size, file.changed_ns) for file in files]
         write_json(self._store.manifest(self.head.runs), {"files": taken})
-        head = Head(self.head.runs + 1, number, self.head.rows + rows, self.head.files + len(files))
-        write_json(self._store.head, head._asdict())
-        self.head = head
+        self._commit(Head(self.head.runs + 1, number, self.head.rows + rows, self.head.files + len(files)))
         self._seen.update((path, (size, changed_ns)) for path, size, changed_ns in taken)
-        return head
+        return self.head
 
     def tick(self) -> Head:
         """Make an empty batch known, to keep an idle stream's workers alive."""
         write_table(self._store.batch(self.head.batches), EVENTS.empty_table())
-        self.head = self.head._replace(batches=self.head.batches + 1)
-        write_json(self._store.head, self.head._asdict())
+        self._commit(self.head._replace(batches=self.head.batches + 1))
         return self.head
+
+    def announce(self, first: int) -> None:
+        """Let Spark's file source find the batches from `first` on; those it knows already stay as they are.
+
+        The source takes files in the order of their times of change. These are set to the number of the batch, in
+        milliseconds, so the order is certain and the same for a file that has to be made again.
+        """
+        for number in range(first, self.head.batches):
+            place = self._store.turn(number)
+            if not place.exists():
+                write_whole(place, functools.partial(_write_turn, number))
+
+    def _commit(self, head: Head) -> None:
+        before, self.head = self.head, head
+        write_json(self._store.head, head._asdict())
+        self.announce(before.batches)
+
+
+def _write_turn(number: int, place: Path) -> None:
+    place.write_text(f"{number}\n")
+    os.utime(place, ns=(_FIRST_TURN_NS + number * 1_000_000,) * 2)
 
 
 def in_memory(files: list[SourceFile]) -> Iterator[pa.Table]:

@@ -1,4 +1,4 @@
-"""Who holds what: a subscription's id becomes the number of its shard, and a shard's number the key that Spark groups by.
+"""Who holds what: an id becomes the number of its shard, and a shard's number the key that Spark groups by.
 
 Subscriptions are spread by a hash of their id that never changes (Python's own differs between processes). Spark
 in turn sends a key to the partition `pmod(murmur3(key), n)`; `shard_key` finds for each shard a key that Spark sends to

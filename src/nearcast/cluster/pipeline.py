@@ -25,7 +25,7 @@ import nearcast as nc
 from nearcast.cluster.intake import BATCH_ROWS, Head, Intake
 from nearcast.cluster.progress import Totals, read_totals, record_step
 from nearcast.cluster.session import embedded_master, start_session
-from nearcast.cluster.sources import Input, SourceFile, find_files, read_file
+from nearcast.cluster.sources import Input, SourceFile, find_files, read_texts
 from nearcast.cluster.store import Store, read_json, write_json
 from nearcast.cluster.turn import Settings, save_weights
 from nearcast.errors import InvalidInput, SetupError
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 WORLD = (-180.0, -90.0, 180.0, 90.0)
+EARTH = nc.Space(WORLD, "haversine")
 SNAPSHOT_EVERY = 10  # batches
 _LOOK_S = 0.5  # how often watched folders are looked at
 _TICK_S = 30.0  # Spark ends Python workers that were idle for a minute, and the shards in them are lost
@@ -57,7 +58,7 @@ class Options:
     corpus
         Files whose texts fix the weights of words; none: every word weighs 1.
     shards
-        Into how many parts subscriptions are split; fixed per checkpoint. One per core when None.
+        Into how many parts subscriptions are split; fixed per checkpoint. `default_shards` when None.
     master
         A Spark master; one inside this machine when None.
     follow
@@ -71,7 +72,7 @@ class Options:
     inputs: tuple[Input, ...]
     out: Path
     checkpoint: Path | None = None
-    space: nc.Space = nc.Space(WORLD, "haversine")
+    space: nc.Space = EARTH
     window: nc.Window | None = None
     corpus: tuple[Input, ...] = ()
     shards: int | None = None
@@ -133,10 +134,15 @@ def run(options: Options, watch: Watch = lambda stage, totals, head: None) -> Re
         return Result(totals, intake.head, before, changed, seconds, settings.n_shards, stopped)
 
 
+def default_shards() -> int:
+    """One shard for every two cores: the other half is for Spark itself."""
+    return max(1, len(os.sched_getaffinity(0)) // 2)
+
+
 def settle(store: Store, options: Options) -> Settings:
     """The settings of the run: those of its checkpoint, which the options must agree with, or new ones."""
     known = read_json(store.run)
-    asked = {
+    asked: dict[str, Any] = {
         "out": str(options.out.absolute()),
         "space": {
             "bounds": list(options.space.bounds),
@@ -148,7 +154,7 @@ def settle(store: Store, options: Options) -> Settings:
         "corpus": [os.path.abspath(given.path) for given in options.corpus],
     }
     if known is None:
-        n_shards = options.shards or len(os.sched_getaffinity(0))
+        n_shards = options.shards or default_shards()
         if _has_output(options.out):
             rule = "must be an empty folder, or have the checkpoint of the run that wrote it"
             raise InvalidInput("out", str(options.out), rule)
@@ -195,10 +201,11 @@ class _Pipeline:
         reading.join()
         if problems:
             raise problems[0]
+        self._intake.announce(self._totals.next_batch)
         self._watch("run", self._totals, self._intake.head)
         from nearcast.cluster.stream import reports
 
-        frame = reports(spark, str(self._store.checkpoint), self._settings.id, self._settings.n_shards)
+        frame = reports(spark, self._store, self._settings.id, self._settings.n_shards)
         writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(self._store.spark))
         writer = writer.foreachBatch(self._note)
         query = (writer if self._options.follow else writer.trigger(availableNow=True)).start()
@@ -233,7 +240,7 @@ class _Pipeline:
                     self._intake.take(ready)
                     self._watch("run", self._totals, self._intake.head)
                     busy_at = time.monotonic()
-                elif 0 < self._intake.head.batches and time.monotonic() - busy_at > _TICK_S:
+                elif self._intake.head.batches > 0 and time.monotonic() - busy_at > _TICK_S:
                     self._intake.tick()
                     busy_at = time.monotonic()
         except StreamingQueryException as error:
@@ -254,9 +261,12 @@ def _window_json(window: nc.Window | None) -> dict[str, Any] | None:
 
 
 def _texts(corpus: tuple[Input, ...]) -> pa.ChunkedArray:
-    """The texts of all messages in the corpus files."""
-    pieces = [piece.column("text") for file in find_files(corpus) for piece in read_file(file, 0)]
-    return pa.chunked_array([chunk for piece in pieces for chunk in piece.chunks], pa.string()).drop_null()
+    """The texts of the corpus files."""
+    texts = pa.chunked_array([piece for file in find_files(corpus) for piece in read_texts(file)], pa.string())
+    if len(texts) == 0:
+        paths = ", ".join(given.path for given in corpus)
+        raise InvalidInput("corpus", paths, "must hold texts, in a field or column named text")
+    return texts
 
 
 def _has_output(out: Path) -> bool:

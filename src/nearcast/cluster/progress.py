@@ -21,7 +21,7 @@ class Totals:
 
     counts: Counter[str] = field(default_factory=Counter)  # rows, messages, events, late, rejects, added, removed, ...
     reasons: Counter[str] = field(default_factory=Counter)  # why rows were rejected
-    subscriptions: dict[str, int] = field(default_factory=dict)  # live ones, by shard
+    subscriptions: Counter[str] = field(default_factory=Counter)  # live ones, by kind, and "all"
     next_batch: int = 0
 
     @property
@@ -53,10 +53,11 @@ def record_step(store: Store, number: int, reports: Mapping[int, dict[str, Any]]
     """
     earlier = read_json(store.step(number - 1))
     totals = Totals() if earlier is None else _totals(earlier)
-    for shard, report in sorted(reports.items()):
+    totals.subscriptions.clear()
+    for report in reports.values():
         totals.counts.update(report["counts"])
         totals.reasons.update(report["reasons"])
-        totals.subscriptions[str(shard)] = report["subscriptions"]
+        totals.subscriptions.update(report["subscriptions"])
         totals.next_batch = report["next_batch"]
     totals.counts["batches"] = totals.next_batch
     snapshots = [report["snapshot"] for report in reports.values()]
@@ -78,5 +79,5 @@ def record_step(store: Store, number: int, reports: Mapping[int, dict[str, Any]]
 
 
 def _totals(record: dict[str, Any]) -> Totals:
-    counts, reasons = Counter(record["counts"]), Counter(record["reasons"])
-    return Totals(counts, reasons, dict(record["subscriptions"]), record["next_batch"])
+    counts, reasons, subscriptions = (Counter(record[name]) for name in ("counts", "reasons", "subscriptions"))
+    return Totals(counts, reasons, subscriptions, record["next_batch"])

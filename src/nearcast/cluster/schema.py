@@ -38,6 +38,6 @@ UPDATE_COLUMNS = ("subscription", "message", "sign", "score", "ts", "batch", "se
 REJECT_COLUMNS = ("source", "row", "text", "field", "reason")
 
 # What flows through Spark itself is small: which batches to take, and what became of them.
-TURN = "key int, shard int, first long, stop long"
+TURN = "batch long"
 STATE = "value string"
 REPORT = "shard int, report string"

@@ -1,8 +1,8 @@
 """A shard: a broker with one part of the subscriptions; batches of events go in, updates, rejects and counts come out.
 
 Plain Python, nothing of Spark. Every shard sees every message and keeps only its own subscriptions, so sequence and
-clock are the same in all of them. What is the same in all is told by one: shard 0 speaks for the messages and for rows that
-could not be read, the owner of a subscription for its events.
+clock are the same in all of them. What is the same in all is told by one: shard 0 speaks for the messages and for rows
+that could not be read, the owner of a subscription for its events.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,13 +81,13 @@ class Shard:
             error = InvalidInput("id", _id_of(batch, int(row)), _TYPE_RULE[str(kind)])
             self._reject(outcome, batch, int(row), error.field, str(error))
         todo = np.flatnonzero(~refused & ((events == PUBLISH) | (mine & (events != REFUSED))))
+        late_before = self._n_late()
         for rows in _stretches(todo, events):
             self._do(outcome, batch, int(events[rows[0]]), rows)
+        if self.index == SPOKESMAN:
+            late = self._n_late() - late_before
+            outcome.counts.update({"late": late, "messages": -late})
         return outcome
-
-    def snapshot(self, place: Path) -> None:
-        """Write the broker's state to a file."""
-        self.broker.snapshot(place)
 
     def _check_ids(self, batch: pa.Table, events: np.ndarray) -> np.ndarray:
         """Settle the type of ids by the first event, and tell which rows have the other type."""
@@ -105,7 +104,6 @@ class Shard:
 
     def _do(self, outcome: Outcome, batch: pa.Table, event: int, rows: np.ndarray) -> None:
         """Have the broker process events of one kind."""
-        late_before = self._late()
         if event == PUBLISH:
             updates = self.broker.publish(self._messages(batch, rows))
         elif event == SUBSCRIBE:
@@ -123,9 +121,7 @@ class Shard:
             return
         for reject in updates.rejects:
             self._reject(outcome, batch, int(rows[reject.row]), reject.field, reject.reason)
-        late = self._late() - late_before
-        outcome.counts["late"] += late
-        outcome.counts["messages" if event == PUBLISH else "events"] += len(rows) - len(updates.rejects) - late
+        outcome.counts["messages" if event == PUBLISH else "events"] += len(rows) - len(updates.rejects)
 
     def _messages(self, batch: pa.Table, rows: np.ndarray) -> pa.Table:
         run = batch.slice(rows[0], rows[-1] + 1 - rows[0])
@@ -134,8 +130,8 @@ class Shard:
         ids = run.column(self.message_ids or "name")
         return pa.table({"id": ids} | {name: run.column(name) for name in MESSAGE_COLUMNS})
 
-    def _late(self) -> int:
-        return int(self.broker.stats()["late"])
+    def _n_late(self) -> int:
+        return int(self.broker.stats()["messages"]["late"])
 
     def _reject(self, outcome: Outcome, batch: pa.Table, row: int, field_: str, reason: str) -> None:
         told = batch.slice(row, 1).to_pylist()[0]
@@ -146,7 +142,7 @@ class Shard:
 
 
 def numbered(outcome: Outcome, batch: int) -> pa.Table | None:
-    """All updates of a batch in one table, with the columns ``batch`` and ``seq`` that keep their order; None if none."""
+    """All updates of a batch in one table, with the columns ``batch`` and ``seq`` for their order; None if none."""
     if not outcome.updates:
         return None
     table = pa.concat_tables(outcome.updates)

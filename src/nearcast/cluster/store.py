@@ -7,6 +7,7 @@
       intake/head.json         how many batches of input are ready: replacing this file commits an intake
       intake/run-00000000.json which files one intake read
       intake/batch-00000000.arrow   the ordered events of one batch; also the log that shards replay
+      turns/turn-00000000      the number of a batch that is ready, for Spark's file source to find
       shards/…                 snapshots, each under a name of its own
       steps/step-00000000.json what one micro-batch did, and the totals so far
       spark/                   Spark's own checkpoint
@@ -88,6 +89,7 @@ class Store:
         self.run = checkpoint / "run.json"
         self.weights = checkpoint / "weights.npz"
         self.head = checkpoint / "intake" / "head.json"
+        self.turns = checkpoint / "turns"
         self.shards = checkpoint / "shards"
         self.steps = checkpoint / "steps"
         self.spark = checkpoint / "spark"
@@ -99,6 +101,10 @@ class Store:
     def batch(self, number: int) -> Path:
         """The events of batch `number`."""
         return self.checkpoint / "intake" / f"batch-{number:08d}.arrow"
+
+    def turn(self, number: int) -> Path:
+        """What tells Spark that batch `number` is ready."""
+        return self.turns / f"turn-{number:08d}"
 
     def step(self, number: int) -> Path:
         """The record of micro-batch `number`."""
@@ -127,15 +133,15 @@ class Store:
             yield
 
     def sweep(self, snapshots: set[str], first_batch: int) -> int:
-        """Remove what no committed state needs: other snapshots, batches before `first_batch`, drafts; return how many.
+        """Remove what no committed state needs: other snapshots, batches before `first_batch`; return how many.
 
         Call it between two micro-batches, with what the states of the last two name: only those can be asked for
         again. What a stray process of an earlier attempt still writes is nameless and goes at the next sweep.
         """
         doomed = [self.shards / name for name in _names(self.shards) if name not in snapshots]
-        for name in _names(self.checkpoint / "intake"):
-            if name.startswith("batch-") and int(name[6:14]) < first_batch:
-                doomed.append(self.checkpoint / "intake" / name)
+        for folder, prefix in ((self.head.parent, "batch-"), (self.turns, "turn-")):
+            names = [name for name in _names(folder) if name.startswith(prefix)]
+            doomed += [folder / name for name in names if int(name[len(prefix) :][:8]) < first_batch]
         for path in doomed:
             path.unlink(missing_ok=True)
         return len(doomed)

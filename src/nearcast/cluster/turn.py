@@ -1,14 +1,15 @@
-"""One shard's turn in one micro-batch: the committed state and a range of batches go in; the next state and a report come out.
+"""One shard's turn in a micro-batch: the committed state and a range of batches go in, the next state and a report out.
 
 A shard lives in the memory of a Python worker only as a cache. The truth is the state, which Spark commits: a token of
 the last turn, the name of a snapshot, and which batches came since. A worker that holds a shard with that token goes on
-with it; any other restores the snapshot and replays those batches, which gives the same shard because engines are deterministic.
-A shard is taken out of the cache while it changes, so that a turn that fails half-way is never gone on from.
+with it; any other restores the snapshot and replays those batches, which gives the same shard, because engines are
+deterministic. A shard is taken out of the cache while it changes: a turn that fails half-way is never gone on from.
 
 Exactly once: the turn itself writes its updates and rejects, each batch to a file named by batch and shard. A turn that
-is repeated, after a lost worker or a killed driver, starts from the same committed state over the same batches, so it replaces
-each file by one with the same rows, in one rename. Anyone who reads the folder sees every update once, at any
-moment, without knowing about Spark; a sink that Spark commits would leave files of failed attempts for plain readers to trip over.
+is repeated, after a lost worker or a killed driver, starts from the same committed state over the same batches, so it
+replaces each file by one with the same rows, in one rename. Anyone who reads the folder sees every update once, at any
+moment, and need not know about Spark. (Spark's own file sink would leave the files of failed attempts beside the rest,
+for plain readers to trip over.)
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def take_turn(checkpoint: str, run: str, index: int, state: str | None, first: i
     report = {
         "counts": counts,
         "reasons": reasons,
-        "subscriptions": int(shard.broker.stats()["subscriptions"]),
+        "subscriptions": shard.broker.stats()["subscriptions"],
         "snapshot": after.snapshot,
         "first_batch": after.first_batch,
         "next_batch": after.next_batch,
@@ -114,10 +115,8 @@ def take_turn(checkpoint: str, run: str, index: int, state: str | None, first: i
 
 def restore(store: Store, settings: Settings, index: int, state: State) -> Shard:
     """The shard as `state` has it: its snapshot, or an empty broker, and every batch since."""
-    if state.snapshot is None:
-        broker = new_broker(store, settings)
-    else:
-        broker = nc.Broker.restore(store.shards / state.snapshot)
+    snapshot = state.snapshot
+    broker = nc.Broker.restore(store.shards / snapshot) if snapshot else new_broker(store, settings)
     shard = Shard(index, settings.n_shards, broker, state.message_ids, state.subscription_ids)
     for number in range(state.first_batch, state.next_batch):
         shard.apply(read_table(store.batch(number)))
@@ -134,9 +133,7 @@ def new_broker(store: Store, settings: Settings) -> nc.Broker:
 def load_weights(place: Path) -> nc.Weights:
     """The weights that `save_weights` wrote."""
     with np.load(place) as arrays:
-        weights = nc.Weights()
-        weights.load({name: value if value.ndim else value.item() for name, value in arrays.items()})
-        return weights
+        return nc.Weights().load({name: value if value.ndim else value.item() for name, value in arrays.items()})
 
 
 def save_weights(place: Path, weights: nc.Weights) -> None:
