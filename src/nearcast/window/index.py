@@ -1,0 +1,334 @@
+"""Words and a place go in; live messages come out, best first: the index for refills, backfills and moves.
+
+The index holds no truth. It files messages as they arrive and is asked as of a moment; whether a message lives is read
+from its row, and a slot that holds another sequence by now is a dead message. Arrivals are kept in a short list that every
+question scans; when that is full it becomes a segment (`segments.py`), together with the segments before it that are not
+larger, so that there are few segments and each message is filed a logarithmic number of times. Segments are immutable.
+One in which nothing lives is dropped whole; one that is half dead is built anew from the living.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Floats, Ints, State, with_room
+from nearcast.columns.messages import MessageLayout
+from nearcast.jit import NEED_ROOM
+from nearcast.space.space import Space
+from nearcast.window import segments as seg
+from nearcast.window.candidates import STACK_ROOM, candidates
+from nearcast.window.pool import Pool
+from nearcast.window.search import (
+    ALL,
+    ANY,
+    BEST,
+    N_COUNTERS,
+    NODES,
+    POSTINGS,
+    QUEUED,
+    SEARCHES,
+    TALLY,
+    TOPK,
+    VERIFIED,
+    WAY,
+    Moment,
+    Question,
+    Scratch,
+    search,
+)
+from nearcast.window.walker import check_index
+
+RECENT_ROOM = 512  # a question scans them all
+MAX_MEMBERS = 1 << 18  # what is larger is not merged any more, so that no arrival waits long
+MAX_POSTINGS = 5 << 19
+
+_NEWEST = 2**62  # no message is newer
+
+_POOLS = {
+    "members": (seg.MEMBER, "member_start", "n_members"),
+    "boxes": (seg.BOX, "box_start", "n_boxes"),
+    "lists": (seg.TERM_LIST, "list_start", "n_lists"),
+    "skips": (seg.SKIP, "skip_start", "n_skips"),
+    "postings": (seg.POSTING, "posting_start", "n_postings"),
+}
+
+
+class MessageIndex:
+    """Live messages by word and place."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self._frame = _frame(space)
+        self._pools = {name: Pool(dtype) for name, (dtype, _, _) in _POOLS.items()}
+        self._segments: Array = np.zeros(0, dtype=seg.SEGMENT)
+        self._recent: Array = np.zeros(RECENT_ROOM, dtype=seg.RECENT)
+        self._n_recent = 0
+        self._idf: Floats | None = None
+        self._pruned = (_NEWEST, -(2**63), _NEWEST)  # of the latest prune: what was dead then stays dead
+        self._tallies: Ints = np.zeros(0, dtype=np.int32)
+        self._dense: Floats = np.zeros(0)
+        self._scratch = make_scratch(0, 0, 0)
+        self._stack = np.zeros(STACK_ROOM, dtype=np.int64)
+        self._way = np.zeros(1, dtype=WAY)
+        self._found: Ints = np.zeros(64, dtype=np.int32)
+        self._n_builds = 0
+        self._n_built = 0
+
+    @property
+    def layout(self) -> seg.IndexLayout:
+        """The index as kernels see it, until the next change."""
+        arrays = (pool.array for pool in self._pools.values())
+        return seg.IndexLayout(
+            self._segments, *arrays, self._recent[: self._n_recent], self.space.metric_code, self.space.max_distance
+        )  # type: ignore[call-arg]
+
+    def add(self, messages: MessageLayout, idf: Floats, slots: Ints) -> None:
+        """File messages that have just arrived, in order of sequence."""
+        self._idf = idf
+        if self._n_recent + slots.size <= RECENT_ROOM:
+            seg.file_recent(messages, slots, self._recent, self._n_recent)
+            self._n_recent += slots.size
+            return
+        recent = self._recent[: self._n_recent]
+        waiting = recent["slot"][messages.rows["sequence"][recent["slot"]] == recent["sequence"]]
+        self._n_recent = 0
+        slots = np.concatenate([waiting, slots])
+        ends = np.cumsum(messages.rows["n_terms"][slots], dtype=np.int64)
+        at = 0
+        while at < slots.size:
+            before = ends[at - 1] if at else 0
+            stop = int(np.searchsorted(ends, before + MAX_POSTINGS, side="right"))
+            stop = min(max(stop, at + 1), at + MAX_MEMBERS, slots.size)
+            members = np.zeros(stop - at, dtype=seg.MEMBER)
+            seg.describe(messages.rows, slots[at:stop], self._frame, members)
+            self._append(messages, members, int(ends[stop - 1] - before))
+            at = stop
+
+    def _append(self, messages: MessageLayout, members: Array, n_postings: int) -> None:
+        """A new segment at the end, together with those before it that are not larger."""
+        n = members.size
+        first = self._segments.size
+        while first > 0:
+            before = self._segments[first - 1]
+            n_postings += before.n_postings
+            if before.n_members > n or n + before.n_members > MAX_MEMBERS or n_postings > MAX_POSTINGS:
+                break
+            n += int(before.n_members)
+            first -= 1
+        self._replace(messages, first, self._segments.size, members)
+
+    def prune(self, messages: MessageLayout, last: int, clock: int, count: int) -> None:
+        """Drop segments in which nothing lives as of (last, clock), and thin out one that is half dead."""
+        oldest = max(0, last - count)
+        self._pruned = (_NEWEST, clock, _NEWEST - oldest)
+        s = 0
+        while s < self._segments.size:
+            segment = self._segments[s]
+            if segment.last_sequence <= oldest or segment.last_expiry <= clock:
+                self._replace(messages, s, s + 1, np.zeros(0, dtype=seg.MEMBER))
+            elif self._idf is not None and (segment.mid_sequence <= oldest or segment.mid_expiry <= clock):
+                self._thin(messages, s)
+                s = 0
+            else:
+                s += 1
+
+    def _thin(self, messages: MessageLayout, s: int) -> None:
+        """Build segment `s` anew from the living, together with neighbours that are small beside what is left."""
+        first = s
+        n = int(self._segments[s].n_members) // 2
+        while first > 0 and self._segments[first - 1].n_members <= min(n, MAX_MEMBERS - n):
+            first -= 1
+            n += int(self._segments[first].n_members)
+        self._replace(messages, first, s + 1, np.zeros(0, dtype=seg.MEMBER))
+
+    def _replace(self, messages: MessageLayout, first: int, end: int, new: Array) -> None:
+        """Put one segment of the living of segments first to end, and of new members, where those segments were."""
+        old = self._segments[first:end]
+        parts = [self._part(segment, "members") for segment in old]
+        members = np.concatenate([*parts, new]) if parts else new
+        alive = np.zeros(members.size, dtype=np.bool_)
+        expiries = np.zeros(members.size, dtype=np.int64)
+        seg.mark_alive(messages.rows, members, *self._pruned, alive, expiries)
+        for segment in old:
+            for name, (_, start, n) in _POOLS.items():
+                self._pools[name].give(int(segment[start]), int(segment[n]))
+        built = self._segments[:0]
+        if alive.any():
+            built = self._build(messages, members[alive], expiries[alive])
+        self._segments = np.concatenate([self._segments[:first], built, self._segments[end:]])
+
+    def _build(self, messages: MessageLayout, members: Array, expiries: Array) -> Array:
+        """Write a segment of these members, given in any order, into the pools."""
+        assert self._idf is not None
+        self._tallies = with_room(self._tallies, self._idf.size)
+        room = int(messages.rows["n_terms"][members["slot"]].sum())
+        distinct = np.empty(min(room, self._idf.size), dtype=np.int32)
+        n_distinct, n_postings = seg.tally(messages, members, self._tallies, distinct)
+        distinct = distinct[:n_distinct]
+        built = np.zeros(1, dtype=seg.SEGMENT)
+        segment = built[0]
+        segment.n_members = members.size
+        segment.depth = seg.leaf_depth(members.size)
+        segment.first_sequence, segment.last_sequence = members["sequence"].min(), members["sequence"].max()
+        segment.mid_sequence = seg.middle(members["sequence"])
+        segment.mid_expiry, segment.last_expiry = seg.middle(expiries), expiries.max()
+        segment.n_postings = n_postings
+        segment.n_lists = 1 << int(n_distinct * 3 // 2).bit_length()
+        segment.n_boxes = seg.n_boxes(members.size)
+        for name in ("members", "lists", "boxes", "postings"):
+            _, start, n = _POOLS[name]
+            segment[start] = self._pools[name].take(int(segment[n]))
+        self._part(segment, "members")[:] = members[np.argsort(members["code"], kind="stable")]
+        members, lists, postings = (self._part(segment, name) for name in ("members", "lists", "postings"))
+        lists["term"] = seg.NO_TERM
+        segment.n_skips = seg.open_lists(distinct, self._tallies, members.size, segment.depth, lists)
+        segment.skip_start = self._pools["skips"].take(int(segment.n_skips))
+        seg.fill_postings(messages, members, self._idf, self._tallies, postings)
+        seg.fill_skips(
+            distinct, lists, members.size, segment.depth, postings, self._part(segment, "skips"), self._tallies
+        )
+        seg.fill_boxes(messages.rows, members, self.space.metric_code, segment.depth, self._part(segment, "boxes"))
+        self._n_builds += 1
+        self._n_built += members.size
+        return built
+
+    def _part(self, segment: Array, pool: str) -> Array:
+        _, start, n = _POOLS[pool]
+        return self._pools[pool].array[int(segment[start]) : int(segment[start]) + int(segment[n])]
+
+    def rebuild(self, messages: MessageLayout, idf: Floats, live_slots: Ints) -> None:
+        """File these messages, oldest first, and no others: weights have changed."""
+        self._n_recent = 0
+        self._segments = self._segments[:0]
+        for name, (dtype, _, _) in _POOLS.items():
+            self._pools[name] = Pool(dtype)
+        self.add(messages, idf, live_slots)
+
+    def topk(
+        self, messages: MessageLayout, idf: Floats, question: Question, terms: Ints, weights: Floats, moment: Moment
+    ) -> tuple[Ints, Floats]:
+        """Slots and scores of the k best live messages that share a word, best first; `weights` are count * idf of `terms`."""
+        assert question.mode == TOPK
+        return self._ask(messages, idf, question, terms, weights, moment)
+
+    def nearest(
+        self, messages: MessageLayout, idf: Floats, question: Question, terms: Ints, moment: Moment
+    ) -> tuple[Ints, Floats]:
+        """Slots and distances of the k nearest live messages that hold ALL or ANY of the words, nearest first."""
+        assert question.mode in (ALL, ANY)
+        return self._ask(messages, idf, question, terms, np.ones(terms.size), moment)
+
+    def _ask(
+        self, messages: MessageLayout, idf: Floats, question: Question, terms: Ints, weights: Floats, moment: Moment
+    ) -> tuple[Ints, Floats]:
+        self._dense = with_room(self._dense, idf.size)
+        self._dense[terms] = weights
+        layout = self.layout
+        n = search(layout, messages, idf, question, terms, self._dense, moment, self._scratch)
+        if n == NEED_ROOM:
+            self._scratch = self.scratch(terms.size, question.k)
+            n = search(layout, messages, idf, question, terms, self._dense, moment, self._scratch)
+        self._dense[terms] = 0.0
+        best = self._scratch.best[:n]
+        return best["slot"].copy(), best["key"].copy()
+
+    def scratch(self, n_terms: int, k: int) -> Scratch:
+        """Room for searches of up to so many words and results, until the index has grown to twice its size."""
+        most = 2 * self._pools["members"].array.size + RECENT_ROOM
+        made = make_scratch(min(k, most), 2 * self._pools["boxes"].array.size, (2 * self._segments.size + 8) * n_terms)
+        made.work[:] = self._scratch.work
+        return made
+
+    def candidates(
+        self, messages: MessageLayout, term: int, area: tuple[float, float, float, float], moment: Moment
+    ) -> Ints:
+        """Slots of live messages that hold the term (or EVERY) and lie in the box (x0, y0, x1, y1), in any order.
+
+        Longitudes are wrapped under haversine, where x0 > x1 means across the date line; sides may be infinite.
+        """
+        layout = self.layout
+        while True:
+            n = candidates(layout, messages, term, area, moment, self._stack, self._way, self._found)
+            if n != NEED_ROOM:
+                return self._found[:n].copy()
+            self._found = np.zeros(2 * self._found.size, dtype=np.int32)
+
+    def check(self, messages: MessageLayout) -> None:
+        """Raise AssertionError if the index contradicts itself or the messages."""
+        check_index(self.layout, messages)
+        for name, (_, start, n) in _POOLS.items():
+            taken = [(segment[start], segment[start] + segment[n]) for segment in self._segments if segment[n]]
+            ranges = sorted([*taken, *self._pools[name].gaps])
+            ends = [0, *(end for _, end in ranges)]
+            assert [begin for begin, _ in ranges] == ends[:-1], f"{name} overlap or leak"
+            assert ends[-1] == self._pools[name].array.size
+        assert not self._tallies.any()
+        assert not self._dense.any()
+        assert not self._scratch.tallies.view(np.uint8).any()
+
+    def stats(self) -> dict[str, int]:
+        """Sizes and work done."""
+        work = self._scratch.work
+        return {
+            "segments": self._segments.size,
+            "recent": self._n_recent,
+            "members": int(self._segments["n_members"].sum()),
+            "postings": int(self._segments["n_postings"].sum()),
+            "nodes": int(self._segments["n_boxes"].sum()),
+            "bytes": self.nbytes,
+            "builds": self._n_builds,
+            "members_built": self._n_built,
+            "searches": int(work[SEARCHES]),
+            "nodes_visited": int(work[NODES]),
+            "postings_touched": int(work[POSTINGS]),
+            "verified": int(work[VERIFIED]),
+        }
+
+    @property
+    def nbytes(self) -> int:
+        return (
+            sum(pool.nbytes for pool in self._pools.values())
+            + self._segments.nbytes
+            + self._recent.nbytes
+            + self._tallies.nbytes
+        )
+
+    def state(self) -> State:
+        """Everything that `load` needs."""
+        arrays = {name: pool.used for name, pool in self._pools.items()}
+        return {**arrays, "segments": self._segments, "recent": self._recent[: self._n_recent]}
+
+    def load(self, state: State) -> None:
+        """Go on from a state; its arrays are adopted, not copied."""
+        self._segments = _typed(state["segments"], seg.SEGMENT)
+        for name, (dtype, start, n) in _POOLS.items():
+            taken = [(int(segment[start]), int(segment[n])) for segment in self._segments if segment[n]]
+            self._pools[name].adopt(_typed(state[name], dtype), taken)
+        self._n_recent = state["recent"].size
+        self._recent = np.zeros(RECENT_ROOM, dtype=seg.RECENT)
+        self._recent[: self._n_recent] = state["recent"]
+
+
+def make_scratch(k: int, n_nodes: int, n_ways: int) -> Scratch:
+    """Room for searches over `n_nodes` nodes, and `n_ways` pairs of segment and word."""
+    return Scratch(
+        np.zeros(k, dtype=BEST),
+        np.zeros(n_nodes, dtype=QUEUED),
+        np.zeros(n_ways, dtype=WAY),
+        np.zeros(seg.LEAF, dtype=TALLY),
+        np.zeros(seg.LEAF, dtype=np.int32),
+        np.zeros(N_COUNTERS, dtype=np.int64),
+    )
+
+
+def _typed(array: Array, dtype: np.dtype) -> Array:  # type: ignore[type-arg]
+    """A stored array with the record type that kernels and plain Python read alike."""
+    return array.view(np.ndarray).view(dtype)
+
+
+def _frame(space: Space) -> seg.Frame:
+    x0, y0, x1, y1 = space.bounds
+    with np.errstate(over="ignore"):
+        width, height = np.float64(x1) - np.float64(x0), np.float64(y1) - np.float64(y0)
+    scales = (float(1.0 / side) if side > 1e-300 and np.isfinite(side) else 0.0 for side in (width, height))
+    return seg.Frame(space.metric_code, float(x0), float(y0), *scales)  # type: ignore[call-arg]

@@ -1,0 +1,71 @@
+"""A flat array shared by many owners: sizes go in, ranges of it come out, and are taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from nearcast.columns.arena import Array
+
+_FIRST_ROOM = 64
+
+
+class Pool:
+    """One array, cut into ranges that are handed out and taken back; grows when no gap is large enough."""
+
+    def __init__(self, dtype: np.dtype) -> None:  # type: ignore[type-arg]
+        self.array: Array = np.zeros(_FIRST_ROOM, dtype=dtype)
+        self._gaps: list[tuple[int, int]] = [(0, _FIRST_ROOM)]  # (start, end), in order, never adjacent
+
+    def take(self, n: int) -> int:
+        """Start of a range of `n` entries; what they hold is left over from earlier owners."""
+        for i, (start, end) in enumerate(self._gaps):
+            if end - start >= n:
+                self._gaps[i : i + 1] = [(start + n, end)] if end - start > n else []
+                return start
+        size = self.array.size
+        grown = np.empty(max(size + n, size + size // 2), dtype=self.array.dtype)
+        grown[:size] = self.array
+        self.array = grown
+        self.give(size, grown.size - size)
+        return self.take(n)
+
+    def give(self, start: int, n: int) -> None:
+        """Take back a range."""
+        if n == 0:
+            return
+        self._gaps.append((start, start + n))
+        self._gaps.sort()
+        merged: list[tuple[int, int]] = []
+        for gap in self._gaps:
+            if merged and merged[-1][1] == gap[0]:
+                merged[-1] = (merged[-1][0], gap[1])
+            else:
+                merged.append(gap)
+        self._gaps = merged
+
+    def adopt(self, array: Array, taken: Iterable[tuple[int, int]]) -> None:
+        """Go on with a stored array, of which the given (start, n) ranges belong to somebody."""
+        self.array, self._gaps = array, []
+        end = 0
+        for start, n in sorted(taken):
+            self.give(end, start - end)
+            end = start + n
+        self.give(end, array.size - end)
+
+    @property
+    def used(self) -> Array:
+        """The array up to the last entry that belongs to somebody."""
+        if self._gaps and self._gaps[-1][1] == self.array.size:
+            return self.array[: self._gaps[-1][0]]
+        return self.array
+
+    @property
+    def gaps(self) -> list[tuple[int, int]]:
+        """The free (start, end) ranges, in order."""
+        return list(self._gaps)
+
+    @property
+    def nbytes(self) -> int:
+        return self.array.nbytes
