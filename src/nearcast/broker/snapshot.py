@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nearcast.columns.arena import Array, State
+from nearcast.columns.arena import Array, State, record
 from nearcast.errors import SnapshotError
 
 FORMAT = 1
@@ -26,7 +27,7 @@ def write(path: str | os.PathLike[str], state: State) -> None:
     """Write the state, nested dictionaries of arrays and plain values, to one file."""
     arrays: list[Array] = []
     tree = json.dumps({"format": FORMAT, "state": _describe(state, arrays)}).encode()
-    header = _MAGIC + f"{len(tree)}\n".encode() + tree
+    header = _MAGIC + f"{len(tree)} {zlib.crc32(tree)}\n".encode() + tree
     final = Path(path)
     beside = final.with_name(final.name + f".{os.getpid()}.tmp")
     try:
@@ -54,7 +55,11 @@ def read(path: str | os.PathLike[str]) -> State:
         if file.readline() != _MAGIC:
             raise SnapshotError(f"{path} is not a Nearcast snapshot")
         try:
-            manifest = json.loads(file.read(int(file.readline())))
+            length, checksum = map(int, file.readline().split())
+            tree = file.read(length)
+            if zlib.crc32(tree) != checksum:
+                raise ValueError("the manifest is not the one that was written")
+            manifest = json.loads(tree)
         except ValueError as error:
             raise SnapshotError(f"{path} is cut short or damaged") from error
         if manifest["format"] != FORMAT:
@@ -101,7 +106,7 @@ class _Reader:
 
     def _array(self, described: dict[str, Any]) -> Array:
         name, shape = described["array"], described["shape"]
-        dtype = np.dtype(name) if isinstance(name, str) else np.dtype([tuple(field) for field in name], align=True)
+        dtype = np.dtype(name) if isinstance(name, str) else record(*map(tuple, name))
         count = int(np.prod(shape))
         self._at += -self._at % _ALIGN
         if self._at + count * dtype.itemsize > len(self._mapped):

@@ -16,6 +16,11 @@ State = dict[str, Any]
 _FIRST_ROOM = 16
 
 
+def record(*fields: tuple[str, str]) -> np.dtype[Any]:
+    """An aligned record type; its fields are attributes in plain Python as they are in kernels."""
+    return np.dtype((np.record, np.dtype(list(fields), align=True)))
+
+
 def with_room(array: Array, n: int) -> Array:
     """The array itself when it has `n` entries, else a copy of at least twice the size, zeros at its end."""
     if n <= array.size:
@@ -123,5 +128,5 @@ class Ragged:
     def load(self, state: State) -> None:
         self.dead = int(state["dead"])
         for name in self.pools:
-            self.pools[name] = state[name]
+            self.pools[name] = with_room(state[name], _FIRST_ROOM)
             self.used = state[name].size

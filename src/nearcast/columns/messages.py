@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, State, ranges, with_room
+from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, State, ranges, record, with_room
 from nearcast.columns.ids import IdBytes, Ids, id_bytes, same_type
 from nearcast.errors import InvalidInput
 from nearcast.jit import kernel
@@ -23,19 +23,16 @@ from nearcast.text.words import from_lists, tokenise
 FOREVER = 2**63 - 1  # expiry of what never expires
 MISSING = -(2**63)  # a `ts` that was not given
 
-MESSAGE = np.dtype(
-    [
-        ("sequence", "i8"),  # arrival number, from 1; 0 is a free slot
-        ("x", "f8"),
-        ("y", "f8"),
-        ("ts", "i8"),
-        ("expires_at", "i8"),  # min(expires, ts + age), or FOREVER
-        ("norm", "f8"),  # length of the tf-idf vector
-        ("weight", "f8"),  # sum of idf over distinct words
-        ("term_start", "i8"),
-        ("n_terms", "i4"),
-    ],
-    align=True,
+MESSAGE = record(
+    ("sequence", "i8"),  # arrival number, from 1; 0 is a free slot
+    ("x", "f8"),
+    ("y", "f8"),
+    ("ts", "i8"),
+    ("expires_at", "i8"),  # min(expires, ts + age), or FOREVER
+    ("norm", "f8"),  # length of the tf-idf vector
+    ("weight", "f8"),  # sum of idf over distinct words
+    ("term_start", "i8"),
+    ("n_terms", "i4"),
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, Slots, State, ranges, with_room
+from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, Slots, State, ranges, record, with_room
 from nearcast.columns.messages import measure_rows
 from nearcast.columns.shapes import BOX, CIRCLE, RegionRows, ShapePool
 from nearcast.jit import kernel
@@ -19,41 +19,35 @@ from nearcast.text.vocabulary import Terms, Vocabulary
 
 NO_SUBSCRIPTION = -1
 
-POINT = np.dtype(
-    [
-        ("x", "f8"),
-        ("y", "f8"),
-        ("share", "f8"),  # alpha of TopK, delta of Similar
-        ("tau", "f8"),  # of Similar
-        ("norm", "f8"),  # length of the tf-idf vector
-        ("weight", "f8"),  # sum of idf over distinct words
-        ("expires", "i8"),
-        ("since", "i8"),  # only messages of a larger sequence count
-        ("term_start", "i8"),
-        ("n_terms", "i4"),
-        ("k", "i4"),
-        ("number", "i4"),
-        ("mode", "i4"),  # measure of Similar, match of Nearest
-    ],
-    align=True,
+POINT = record(
+    ("x", "f8"),
+    ("y", "f8"),
+    ("share", "f8"),  # alpha of TopK, delta of Similar
+    ("tau", "f8"),  # of Similar
+    ("norm", "f8"),  # length of the tf-idf vector
+    ("weight", "f8"),  # sum of idf over distinct words
+    ("expires", "i8"),
+    ("since", "i8"),  # only messages of a larger sequence count
+    ("term_start", "i8"),
+    ("n_terms", "i4"),
+    ("k", "i4"),
+    ("number", "i4"),
+    ("mode", "i4"),  # measure of Similar, match of Nearest
 )
 
-WITHIN = np.dtype(
-    [
-        ("x0", "f8"),  # the box itself, or a box around the circle or polygon
-        ("y0", "f8"),
-        ("x1", "f8"),
-        ("y1", "f8"),
-        ("expires", "i8"),
-        ("since", "i8"),
-        ("clause_start", "i8"),
-        ("clause_size", "i4"),  # entries of `clauses` that are its own
-        ("ring_start", "i4"),  # first of its entries in the rings of `shapes`
-        ("n_rings", "i4"),  # how many entries, 0 for a box
-        ("number", "i4"),
-        ("shape", "i4"),  # BOX, CIRCLE or POLYGON
-    ],
-    align=True,
+WITHIN = record(
+    ("x0", "f8"),  # the box itself, or a box around the circle or polygon
+    ("y0", "f8"),
+    ("x1", "f8"),
+    ("y1", "f8"),
+    ("expires", "i8"),
+    ("since", "i8"),
+    ("clause_start", "i8"),
+    ("clause_size", "i4"),  # entries of `clauses` that are its own
+    ("ring_start", "i4"),  # first of its entries in the rings of `shapes`
+    ("n_rings", "i4"),  # how many entries, 0 for a box
+    ("number", "i4"),
+    ("region_kind", "i4"),  # BOX, CIRCLE or POLYGON
 )
 
 
@@ -197,12 +191,12 @@ def in_region(subscriptions, slot, metric, x, y):
     """Is the place inside the closed region of a subscription? Exact."""
     row = subscriptions.rows[slot]
     shapes = subscriptions.shapes
-    if row.shape == CIRCLE:
+    if row.region_kind == CIRCLE:
         at = shapes.ring_start[row.ring_start]
         return in_circle(metric, shapes.xs[at], shapes.ys[at], shapes.xs[at + 1], x, y)
     if not in_box(row.x0, row.y0, row.x1, row.y1, x, y):
         return False
-    if row.shape == BOX:
+    if row.region_kind == BOX:
         return True
     return in_polygon(shapes, row.ring_start, row.ring_start + row.n_rings - 1, x, y)
 
@@ -273,7 +267,7 @@ class WithinTable(_Table):
     def _place(self, slots: Ints, regions: RegionRows) -> None:
         for i, field in enumerate(("x0", "y0", "x1", "y1")):
             self._rows[field][slots] = regions.boxes[:, i]
-        self._rows["shape"][slots], self._rows["n_rings"][slots] = regions.shapes, regions.n_rings
+        self._rows["region_kind"][slots], self._rows["n_rings"][slots] = regions.shapes, regions.n_rings
         self._rows["ring_start"][slots] = self._shapes.append(regions)
 
     def move(self, slots: Ints, regions: RegionRows) -> None:

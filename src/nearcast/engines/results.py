@@ -15,26 +15,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
+from nearcast.columns.arena import Array, Floats, Ints, Longs, State, record, with_room
 from nearcast.columns.messages import MessageLayout
 from nearcast.jit import kernel
 
-BUFFER = np.dtype(
-    [
-        ("floor", "f8"),  # rank that a message must reach to be kept; -inf when complete
-        ("start", "i8"),  # first entry in the pool
-        ("touched", "i8"),  # serial of the event in which it was last changed
-        ("size", "i4"),
-        ("room", "i4"),
-        ("k", "i4"),
-    ],
-    align=True,
+BUFFER = record(
+    ("floor", "f8"),  # rank that a message must reach to be kept; -inf when complete
+    ("start", "i8"),  # first entry in the pool
+    ("touched", "i8"),  # serial of the event in which it was last changed
+    ("n_entries", "i4"),
+    ("room", "i4"),
+    ("k", "i4"),
 )
-ENTRY = np.dtype(
-    [("rank", "f8"), ("message", "i4"), ("shown", "i4")], align=True
-)  # shown: the subscriber was told of it
-HOLDER = np.dtype([("slot", "i4"), ("next", "i4")], align=True)  # next: position + 1 of the next holder, 0 at the end
-CHANGE = np.dtype([("rank", "f8"), ("event", "i4"), ("slot", "i4"), ("message", "i4"), ("sign", "i4")], align=True)
+ENTRY = record(("rank", "f8"), ("message", "i4"), ("shown", "i4"))  # shown: the subscriber was told of it
+HOLDER = record(("slot", "i4"), ("next", "i4"))  # next: position + 1 of the next holder, 0 at the end
+CHANGE = record(("rank", "f8"), ("event", "i4"), ("slot", "i4"), ("message", "i4"), ("sign", "i4"))
 
 # positions in `counters`
 USED, N_CHANGES, FREE_HOLDER, N_HOLDERS, N_TOUCHED, SERIAL, N_OFFERED, N_KEPT, N_DROPPED, N_EXPIRED, N_REFILLS = range(
@@ -42,6 +37,7 @@ USED, N_CHANGES, FREE_HOLDER, N_HOLDERS, N_TOUCHED, SERIAL, N_OFFERED, N_KEPT, N
 )
 N_COUNTERS = 11
 
+_FIRST_ROOM = 64
 _LEAST_SPARE = 4  # spare entries that even a result of one message has
 
 
@@ -75,12 +71,12 @@ def buffer_limit(k, policy):
 def has_room(results, slot):
     """Is there room for one more entry of a subscription, wherever its buffer goes, and for what it may say?"""
     buffer = results.buffers[slot]
-    grown = 0 if buffer.size < buffer.room else max(4, 2 * buffer.room)
+    grown = 0 if buffer.n_entries < buffer.room else max(4, 2 * buffer.room)
     counters = results.counters
     return (
         counters[USED] + grown <= results.entries.size
         and (counters[FREE_HOLDER] > 0 or counters[N_HOLDERS] < results.holders.size)
-        and counters[N_CHANGES] + 2 * (buffer.size + 1) <= results.changes.size
+        and counters[N_CHANGES] + 2 * (buffer.n_entries + 1) <= results.changes.size
     )
 
 
@@ -123,7 +119,7 @@ def move_to_larger(results, slot):
     buffer = results.buffers[slot]
     room = max(4, 2 * buffer.room)
     start = results.counters[USED]
-    for i in range(buffer.size):
+    for i in range(buffer.n_entries):
         old, new = results.entries[buffer.start + i], results.entries[start + i]
         new.rank, new.message, new.shown = old.rank, old.message, old.shown
     results.counters[USED] = start + room
@@ -138,9 +134,9 @@ def offer(results, messages, slot, message, rank, event, policy):
     buffer = results.buffers[slot]
     if rank < buffer.floor:
         return
-    if buffer.size == buffer.room:
+    if buffer.n_entries == buffer.room:
         move_to_larger(results, slot)
-    at = buffer.start + buffer.size
+    at = buffer.start + buffer.n_entries
     sequence = messages.rows[message].sequence
     while at > buffer.start:
         above = results.entries[at - 1]
@@ -151,12 +147,12 @@ def offer(results, messages, slot, message, rank, event, policy):
         at -= 1
     entry = results.entries[at]
     entry.rank, entry.message, entry.shown = rank, message, 0
-    buffer.size += 1
+    buffer.n_entries += 1
     counters[N_KEPT] += 1
     if policy.spare:
         hold(results, slot, message)
     touch(results, slot)
-    if buffer.size > buffer_limit(buffer.k, policy):
+    if buffer.n_entries > buffer_limit(buffer.k, policy):
         shrink(results, messages, slot, event, policy)
 
 
@@ -182,22 +178,22 @@ def is_dominated(results, messages, buffer, position, policy):
 def shrink(results, messages, slot, event, policy):
     """Make room in a full buffer: drop what is dominated, then if need be the worst, which raises the floor."""
     buffer = results.buffers[slot]
-    kept = buffer.size
+    kept = buffer.n_entries
     if policy.spare:
         # From the worst on, so that an entry is judged before any that may dominate it has been dropped.
-        for position in range(buffer.size - 1, buffer.k - 1, -1):
+        for position in range(buffer.n_entries - 1, buffer.k - 1, -1):
             if is_dominated(results, messages, buffer, position, policy):
                 drop(results, slot, position, event)
         limit = buffer_limit(buffer.k, policy)
-        if buffer.size <= limit:
+        if buffer.n_entries <= limit:
             return
         kept = limit - max(1, (limit - buffer.k) // 4)
     else:
         kept = buffer.k
     worst = results.entries[buffer.start + kept]
     buffer.floor = worst.rank
-    while buffer.size > kept:
-        drop(results, slot, buffer.size - 1, event)
+    while buffer.n_entries > kept:
+        drop(results, slot, buffer.n_entries - 1, event)
 
 
 @kernel
@@ -207,10 +203,10 @@ def drop(results, slot, position, event):
     entry = results.entries[buffer.start + position]
     if entry.shown:
         say(results, event, slot, entry.message, -1, entry.rank)
-    for i in range(buffer.start + position, buffer.start + buffer.size - 1):
+    for i in range(buffer.start + position, buffer.start + buffer.n_entries - 1):
         here, after = results.entries[i], results.entries[i + 1]
         here.rank, here.message, here.shown = after.rank, after.message, after.shown
-    buffer.size -= 1
+    buffer.n_entries -= 1
     results.counters[N_DROPPED] += 1
 
 
@@ -241,7 +237,7 @@ def leave(results, subscriptions, message, event, clock):
         if row.number < 0 or row.expires <= clock:
             continue
         buffer = results.buffers[slot]
-        for position in range(buffer.size):
+        for position in range(buffer.n_entries):
             if results.entries[buffer.start + position].message == message:
                 counters[N_EXPIRED] += 1
                 drop(results, slot, position, event)
@@ -253,7 +249,7 @@ def leave(results, subscriptions, message, event, clock):
 def is_short(results, slot):
     """Are there too few entries left to know the result?"""
     buffer = results.buffers[slot]
-    return buffer.size < buffer.k and buffer.floor != -np.inf
+    return buffer.n_entries < buffer.k and buffer.floor != -np.inf
 
 
 @kernel
@@ -261,7 +257,7 @@ def n_unsaid(results):
     """At most so many changes are said when the event is settled."""
     n = 0
     for i in range(results.counters[N_TOUCHED]):
-        n += results.buffers[results.touched[i]].size
+        n += results.buffers[results.touched[i]].n_entries
     return n
 
 
@@ -271,7 +267,7 @@ def settle(results, event):
     for i in range(results.counters[N_TOUCHED]):
         slot = results.touched[i]
         buffer = results.buffers[slot]
-        for position in range(buffer.size):
+        for position in range(buffer.n_entries):
             entry = results.entries[buffer.start + position]
             shown = 1 if position < buffer.k else 0
             if entry.shown != shown:
@@ -295,7 +291,7 @@ def replace(results, slot, found, ranks, event, policy):
         entry = results.entries[start + i]
         entry.rank, entry.message, entry.shown = ranks[i], found[i], 0
         results.marks[found[i]] = i + 1
-    for position in range(buffer.size):
+    for position in range(buffer.n_entries):
         old = results.entries[buffer.start + position]
         if old.shown:
             at = results.marks[old.message] - 1
@@ -306,7 +302,7 @@ def replace(results, slot, found, ranks, event, policy):
     for i in range(n_found):
         results.marks[found[i]] = 0
     results.counters[USED] = start + n_found
-    buffer.start, buffer.size, buffer.room = start, n_found, n_found
+    buffer.start, buffer.n_entries, buffer.room = start, n_found, n_found
     limit = buffer_limit(buffer.k, policy)
     buffer.floor = ranks[n_found - 1] if n_found == limit else -np.inf
     if policy.spare:
@@ -321,11 +317,11 @@ class Results:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self._buffers = np.zeros(0, dtype=BUFFER)
-        self._entries = np.zeros(64, dtype=ENTRY)
+        self._entries = np.zeros(_FIRST_ROOM, dtype=ENTRY)
         self._heads = np.zeros(0, dtype=np.int32)
-        self._holders = np.zeros(64, dtype=HOLDER)
+        self._holders = np.zeros(_FIRST_ROOM, dtype=HOLDER)
         self._marks = np.zeros(0, dtype=np.int32)
-        self._changes = np.zeros(64, dtype=CHANGE)
+        self._changes = np.zeros(_FIRST_ROOM, dtype=CHANGE)
         self._touched = np.zeros(0, dtype=np.int32)
         self.counters = np.zeros(N_COUNTERS, dtype=np.int64)
         self.counters[SERIAL] = 1
@@ -347,13 +343,18 @@ class Results:
         self._holders = with_room(self._holders, int(self.counters[N_HOLDERS]) + n_entries)
         self._changes = with_room(self._changes, int(self.counters[N_CHANGES]) + n_changes)
 
+    def make_room_for_offers(self) -> None:
+        """Promise room for an offer to any buffer, which may have to move to a block of twice the room."""
+        longest = int(self._buffers["n_entries"].max(initial=0))
+        self.make_room(0, 0, 2 * int(self.counters[USED]) + _FIRST_ROOM, 2 * (longest + 1))
+
     def _compact(self) -> None:
         """Lay the buffers side by side again, each with the room it has."""
         rooms = np.zeros(self._buffers.size, dtype=np.int64)
         rooms[:] = self._buffers["room"]
         starts = np.cumsum(rooms) - rooms
         where = np.repeat(self._buffers["start"] - starts, rooms) + np.arange(int(rooms.sum()))
-        self._entries = with_room(self._entries[where], 64)
+        self._entries = with_room(self._entries[where], _FIRST_ROOM)
         self._buffers["start"] = starts
         self.counters[USED] = where.size
 
@@ -375,7 +376,7 @@ class Results:
 
     def put(self, slot: int, found: Ints, ranks: Floats, event: int) -> None:
         """Replace a buffer by what an evaluation found, best first: `limit` messages unless there are fewer."""
-        self.make_room(0, 0, found.size, int(self._buffers["size"][slot]))
+        self.make_room(0, 0, found.size, int(self._buffers["n_entries"][slot]))
         replace(self.layout, slot, found, ranks, event, self.policy)
 
     def settle(self, event: int) -> None:
@@ -390,13 +391,13 @@ class Results:
     def result(self, slot: int) -> tuple[Ints, Floats]:
         """Messages of the result, best first, and their ranks."""
         buffer = self._buffers[slot]
-        entries = self._entries[buffer["start"] : buffer["start"] + min(buffer["size"], buffer["k"])]
+        entries = self._entries[buffer["start"] : buffer["start"] + min(buffer["n_entries"], buffer["k"])]
         return entries["message"].copy(), entries["rank"].copy()
 
     def mark_messages(self, slots: Ints, held: Array) -> None:
         """Set held[message] for every message in the buffers of these subscriptions."""
         buffers = self._buffers[slots]
-        sizes = buffers["size"].astype(np.int64)
+        sizes = buffers["n_entries"].astype(np.int64)
         ends = np.cumsum(sizes)
         where = np.repeat(buffers["start"] - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
         held[self._entries["message"][where]] = True
@@ -416,9 +417,9 @@ class Results:
         assert not self._marks.any()
         assert self.counters[N_TOUCHED] == 0
         for buffer in self._buffers[slots]:
-            entries = self._entries[buffer["start"] : buffer["start"] + buffer["size"]]
+            entries = self._entries[buffer["start"] : buffer["start"] + buffer["n_entries"]]
             sequences = messages.rows["sequence"][entries["message"]]
-            assert buffer["size"] <= min(buffer["room"], buffer_limit(buffer["k"], self.policy))
+            assert buffer["n_entries"] <= min(buffer["room"], buffer_limit(buffer["k"], self.policy))
             assert (sequences > 0).all()
             assert (np.lexsort((-sequences, -entries["rank"])) == np.arange(entries.size)).all()
             assert (entries["shown"] == (np.arange(entries.size) < buffer["k"])).all()

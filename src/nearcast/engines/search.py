@@ -58,7 +58,7 @@ def matching_within(table: WithinTable, slot: int, around: Surroundings, dense: 
     layout = table.layout
     row = layout.rows[slot]
     area = (float(row["x0"]), float(row["y0"]), float(row["x1"]), float(row["y1"]))
-    if around.space.metric == "haversine" and row["shape"] != CIRCLE and not -180.0 <= area[0] <= area[2] < 180.0:
+    if around.space.metric == "haversine" and row["region_kind"] != CIRCLE and not -180.0 <= area[0] <= area[2] < 180.0:
         area = (-math.inf, area[1], math.inf, area[3])  # the index wraps longitudes, boxes and polygons do not
     idf = around.vocabulary.idf
     packed = layout.clauses[row["clause_start"] : row["clause_start"] + row["clause_size"]]

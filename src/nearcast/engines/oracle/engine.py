@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Floats, Ints, State, with_room
+from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
 from nearcast.columns.subscriptions import PointTable, WithinTable
 from nearcast.engines.checks import NEAREST
 from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
-from nearcast.engines.oracle.match import DONE, SHORT, STEP, Matches, keep_steps, match_similar, match_within
+from nearcast.engines.oracle.match import (
+    ARRIVING,
+    DONE,
+    LEAVING,
+    PHASE,
+    POSITION,
+    SHORT,
+    STEP,
+    Matches,
+    keep_steps,
+    match_similar,
+    match_within,
+)
 from nearcast.engines.results import (
-    N_CHANGES,
     N_DROPPED,
     N_EXPIRED,
     N_KEPT,
     N_OFFERED,
     N_REFILLS,
-    USED,
     Policy,
     Results,
     is_short,
-)  # fmt: skip
+    n_leaving,
+    n_unsaid,
+)
 from nearcast.engines.search import best_live, matching_similar, matching_within
 from nearcast.window.window import Steps
 
@@ -146,14 +158,25 @@ class KeeperOracle(_Oracle):
                 break
             if code == SHORT:
                 event = int(cursor[STEP])
-                for slot in results.touched.tolist():
+                for slot in results.touched.copy():
                     if is_short(results.layout, slot):
-                        self._evaluate(slot, event, int(steps.lasts[event]), int(steps.clocks[event]))
+                        self._evaluate(int(slot), event, int(steps.lasts[event]), int(steps.clocks[event]))
             else:
-                counters = results.counters
-                results.make_room(0, 0, int(counters[USED]) + 64, int(counters[N_CHANGES]) + 64)
+                self._grow(steps, cursor)
         self._n_tried += int((steps.arrivals >= 0).sum()) * len(self.table)
         return self._changes()
+
+    def _grow(self, steps: Steps, cursor: Longs) -> None:
+        """Room for what the kernel stopped before: a message that leaves, one that arrives, or the end of an event."""
+        results = self.results
+        event, phase = int(cursor[STEP]), int(cursor[PHASE])
+        if phase == LEAVING:
+            message = steps.expired[steps.expired_start[event] + cursor[POSITION]]
+            results.make_room(0, 0, 0, int(n_leaving(results.layout, message)))
+        elif phase == ARRIVING:
+            results.make_room_for_offers()
+        else:
+            results.make_room(0, 0, 0, int(n_unsaid(results.layout)))
 
     def refresh(self, slots: Ints) -> Changes:
         live = self.around.live
