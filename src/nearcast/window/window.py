@@ -117,13 +117,13 @@ def admit_rows(ts, expires, found, groups, messages, limits, last, clock, out):
         at = ts[row]
         if at == MISSING:
             at = 0 if clock == UNSET else clock
-        elif clock != UNSET and at > clock and at - clock > limits.max_ahead_ms:
+        elif clock != UNSET and clock < FOREVER - limits.max_ahead_ms and at > clock + limits.max_ahead_ms:
             out.status[row] = TOO_FAR_AHEAD
             out.lasts[row], out.clocks[row] = last, clock
             continue
         now = max(clock, at)
         ends = expires[row]
-        if at < FOREVER - limits.age_ms:
+        if limits.age_ms != UNLIMITED and at < FOREVER - limits.age_ms:
             ends = min(ends, at + limits.age_ms)
         if ends <= now:
             out.status[row] = LATE
@@ -158,9 +158,9 @@ class LiveMessages:
         self.window = window
         limits = window or Window()
         self.limits = Limits(
-            UNLIMITED if limits.count is None else int(limits.count),
+            UNLIMITED if limits.count is None else min(int(limits.count), UNLIMITED),
             limits.age_ms,
-            UNLIMITED if limits.max_ahead is None else round(limits.max_ahead * 1000),
+            FOREVER if limits.max_ahead is None else round(limits.max_ahead * 1000),
             window is not None,
         )
         self.vocabulary = vocabulary
