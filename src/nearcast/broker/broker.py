@@ -105,7 +105,7 @@ class Broker:
         """
         subscription = Subscription(id, query, expires)
         check_subscription(subscription, self._rules)
-        if self._registry.find(id) >= 0:
+        if self._registry.find(subscription.id) >= 0:
             raise DuplicateId("id", id, "must not be the id of another subscription")
         return self.subscribe_many([subscription])
 
@@ -134,7 +134,9 @@ class Broker:
         first = candidates[np.unique(groups[candidates], return_index=True)[1]]
         new = np.zeros(rows.size, dtype=bool)
         new[first] = True
-        for at in np.flatnonzero(~new & (open_ended | taken)).tolist():
+        since = np.full(groups.max() + 1, rows.max() + 1)  # by id: the row that registers it
+        since[groups[first]] = rows[first]
+        for at in np.flatnonzero(taken | (rows > since[groups])).tolist():
             error = DuplicateId("id", ids[at].as_py(), "must not be the id of another subscription")
             rejects.append(Reject(int(rows[at]), "id", str(error)))
         if new.all():
@@ -178,7 +180,7 @@ class Broker:
         numbers: dict[int, None] = {}
         for row, value in enumerate(rows_of(ids)):
             try:
-                number = self._number(value["id"] if isinstance(value, Mapping) else value)
+                number = self._number(value.get("id") if isinstance(value, Mapping) else value)
                 if number in numbers:
                     raise _unknown(value)
                 numbers[number] = None

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from nearcast.columns.arena import Array, Ints, Longs, State
 from nearcast.errors import InvalidInput
+from nearcast.model.checks import identity
 from nearcast.text.keys import Keys
 from nearcast.text.strings import arrow_bytes
 
@@ -60,17 +61,11 @@ class Ids:
 
     def find(self, value: Any) -> int:
         """Slot of an id, or -1."""
-        if (
-            self.type is None
-            or isinstance(value, bool)
-            or not isinstance(value, str | int)
-            or id_type(value) != self.type
-        ):
-            return -1
         try:
-            return int(self.keys.find_many(*id_bytes([value]))[0])
-        except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError):
+            plain = identity("id", value)
+        except InvalidInput:
             return -1
+        return int(self.keys.find_many(*id_bytes([plain]))[0]) if id_type(plain) == self.type else -1
 
     def to_arrow(self, slots: Ints) -> pa.Array:
         """The ids of these slots, as they were given."""
