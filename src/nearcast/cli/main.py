@@ -13,6 +13,7 @@ from nearcast.errors import NearcastError
 COMMANDS = {
     "run": "answer subscriptions over files or watched folders of messages, on Spark",
     "demo": "run the pipeline on a made-up city and write a report with a map",
+    "bench": "measure the benchmarks of a checkout, and show what was recorded",
 }
 
 _EPILOG = "nearcast COMMAND --help tells more about a command."

@@ -1,0 +1,1 @@
+"""What the figures measure: each module has the cases of one part of Nearcast, and its rivals."""

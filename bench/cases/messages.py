@@ -1,0 +1,70 @@
+"""A name and a seed go in; an endless stream of messages comes out, synthetic or from the data beside the project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast import InvalidInput, Message, SetupError, Space
+from nearcast.workload import datasets, zipf
+
+SYNTHETIC = "zipf"
+
+
+class Stream:
+    """Messages in order, with ids from 1 on; `take` gives the next of them.
+
+    `name` is "zipf" or a dataset, which is shuffled and begins again when it ends. A dataset that is not there is
+    replaced by "zipf"; `source` says what was used.
+    """
+
+    def __init__(self, name: str, seed: int) -> None:
+        self.source = name
+        self._seed = seed
+        self._next_id = 1
+        self._rest: list[pa.Table] = []
+        stored = None
+        if name != SYNTHETIC:
+            try:
+                stored = datasets.read(name, columns=["lon", "lat", "text"])
+            except SetupError:
+                self.source = f"{SYNTHETIC}, without {name}"
+        if stored is None:
+            self.space = Space(zipf.UNIT)
+            self._tables = zipf.messages(10**9, seed)
+        else:
+            lon, lat = stored["lon"].to_numpy(), stored["lat"].to_numpy()
+            self.space = Space((lon.min(), lat.min(), lon.max(), lat.max()), metric="haversine")
+            self._tables = self._again(stored)
+
+    def _again(self, stored: pa.Table) -> Iterator[pa.Table]:
+        rng = np.random.default_rng(self._seed)
+        while True:
+            yield stored.take(pa.array(rng.permutation(stored.num_rows))).combine_chunks()
+
+    def take(self, n: int) -> pa.Table:
+        """The next `n` messages: columns id, lon, lat, text, ts, a thousand to the second."""
+        if n < 1:
+            raise InvalidInput("n", n, "must be >= 1")
+        have = sum(table.num_rows for table in self._rest)
+        while have < n:
+            self._rest.append(next(self._tables).select(["lon", "lat", "text"]))
+            have += self._rest[-1].num_rows
+        joined = pa.concat_tables(self._rest)
+        self._rest = [joined.slice(n)]
+        ids = np.arange(self._next_id, self._next_id + n)
+        self._next_id += n
+        taken = joined.slice(0, n).combine_chunks()
+        return taken.add_column(0, "id", pa.array(ids)).append_column("ts", pa.array(zipf.START_TS + ids))
+
+
+def batches(table: pa.Table, size: int) -> list[pa.Table]:
+    """The table cut into batches."""
+    return [table.slice(at, size) for at in range(0, table.num_rows, size)]
+
+
+def as_messages(table: pa.Table) -> list[Message]:
+    """The rows as objects, for the judge."""
+    return [Message(**row) for row in table.to_pylist()]

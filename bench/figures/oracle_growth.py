@@ -1,0 +1,22 @@
+"""The brute force against the number of subscriptions, each kind by itself."""
+
+from bench.cases.publish import Publish
+from bench.figure import Figure
+
+FIGURE = Figure(
+    title="Brute force",
+    workload="synthetic messages in batches of 100 through Broker.publish, a window of the newest 5,000",
+    expected="messages a second fall as 1 / subscriptions: every subscription is tried for every message",
+    sweep=("subscriptions", (1_000, 10_000, 100_000)),
+    series={kind: (Publish, {"kind": kind}) for kind in ("within", "similar", "topk", "nearest_all", "nearest_any")},
+    sizes={
+        "messages": "zipf",
+        "window": 5_000,
+        "batch": 100,
+        "pairs": 10_000_000,
+        "least": 100,
+        "most": 5_000,
+        "checked": 50,
+    },
+    tiny={"subscriptions": (100,), "window": 500, "pairs": 20_000, "least": 200, "most": 200, "checked": 20},
+)
