@@ -45,4 +45,8 @@ with tempfile.TemporaryDirectory() as name:
             print("rejected:", json.loads(line)["reason"])
 
 # Prints:
-#
+# ann  + 1  1395 m
+# bob  + 2
+# ann  - 1  1395 m
+# ann  + 3  1112 m
+# rejected: lat must be within [-90, 90] under haversine, got 97.0
