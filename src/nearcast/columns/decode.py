@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from nearcast.columns.arena import Array, Ints, ranges
 from nearcast.columns.ids import id_type, same_type
-from nearcast.columns.messages import FOREVER
+from nearcast.columns.messages import FOREVER, list_parents
 from nearcast.columns.shapes import box_rows, region_rows
 from nearcast.columns.subscriptions import PointRows, WithinRows
 from nearcast.errors import InvalidInput
@@ -256,7 +256,7 @@ class _Columns:
             flat = column.flatten()
             sure = pc.fill_null(pc.match_substring_regex(flat, "^[0-9a-z]+$"), False)
             self.good &= pc.fill_null(pc.greater(pc.list_value_length(column), 0), False).to_numpy(zero_copy_only=False)
-            self.good[pc.list_parent_indices(column).filter(pc.invert(sure)).to_numpy()] = False
+            self.good[list_parents(column)[~sure.to_numpy(zero_copy_only=False)]] = False
             return column
         if not pa.types.is_string(column.type):
             self.good[:] = False

@@ -161,13 +161,12 @@ def _from_table(table: pa.Table, space: Space, expected: str | None) -> MessageB
         good &= np.abs(y) <= 90.0
     good &= texts.is_valid().to_numpy(zero_copy_only=False) != keywords.is_valid().to_numpy(zero_copy_only=False)
     if pa.types.is_list(keywords.type) and keywords.flatten().null_count:
-        blanks = pc.list_parent_indices(keywords).filter(keywords.flatten().is_null())
-        good[blanks.to_numpy()] = False
+        good[list_parents(keywords)[keywords.flatten().is_null().to_numpy(zero_copy_only=False)]] = False
     given = "integer" if pa.types.is_integer(ids.type) else "string"
     if expected is not None and given != expected:
         good[:] = False
     elif pa.types.is_uint64(ids.type):
-        good &= pc.fill_null(pc.less_equal(ids, FOREVER), False).to_numpy(zero_copy_only=False)
+        good &= pc.fill_null(pc.less_equal(ids, pa.scalar(FOREVER, pa.uint64())), False).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(good)
     rejects = [] if rows.size == n else _reasons(table, np.flatnonzero(~good), space, given if rows.size else expected)
     if rows.size < n:
@@ -193,6 +192,12 @@ def _reasons(table: pa.Table, bad: Longs, space: Space, expected: str | None) ->
         assert found, f"row {row} failed the vectorised checks and passed the others"
         rejects.append(Reject(row, found[0].field, found[0].reason))
     return rejects
+
+
+def list_parents(column: pa.Array) -> Longs:
+    """The row of every value that `flatten` gives; a null list has none, whatever lies beneath it."""
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    return np.repeat(np.arange(len(column)), lengths)
 
 
 def _floats(column: pa.Array) -> Floats:
