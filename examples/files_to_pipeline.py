@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-NOON = 1_700_000_000_000
+START = 1_700_000_000_000
 
 SUBSCRIPTIONS = [
     {"id": "bob", "kind": "within", "region": [-74.0, 40.7, -73.9, 40.8], "keywords": "fire OR smoke"},
     {"id": "ann", "kind": "nearest", "lon": -73.98, "lat": 40.75, "keywords": "ramen", "k": 1},
-    {"event": "move", "id": "ann", "lon": -73.95, "lat": 40.70, "ts": NOON + 150_000},
+    {"event": "move", "id": "ann", "lon": -73.95, "lat": 40.70, "ts": START + 150_000},
 ]
 MESSAGES = [
-    {"id": 1, "lon": -73.97, "lat": 40.76, "text": "New ramen place", "ts": NOON},
-    {"id": 2, "lon": -73.95, "lat": 40.72, "text": "Smoke over the harbour", "ts": NOON + 60_000},
-    {"id": 3, "lon": -73.95, "lat": 40.71, "text": "Ramen by the bridge", "ts": NOON + 120_000},
-    {"id": 4, "lon": -73.95, "lat": 97.0, "text": "Ramen past the pole", "ts": NOON + 180_000},
+    {"id": 1, "lon": -73.97, "lat": 40.76, "text": "New ramen place", "ts": START},
+    {"id": 2, "lon": -73.95, "lat": 40.72, "text": "Smoke over the harbour", "ts": START + 60_000},
+    {"id": 3, "lon": -73.95, "lat": 40.71, "text": "Ramen by the bridge", "ts": START + 120_000},
+    {"id": 4, "lon": -73.95, "lat": 97.0, "text": "Ramen past the pole", "ts": START + 180_000},
 ]
 
 

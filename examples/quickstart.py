@@ -2,7 +2,7 @@
 
 import nearcast as nc
 
-NOON = 1_700_000_000_000  # epoch milliseconds
+START = 1_700_000_000_000  # epoch milliseconds
 
 # A small town: plain coordinates in kilometres, so that the numbers are easy to check by hand.
 town = nc.Space(bounds=(0, 0, 6, 8), metric="euclidean")  # its diagonal is 10 km
@@ -14,12 +14,12 @@ broker.subscribe("food blog", nc.TopK(lon=3, lat=4, keywords="ramen sushi", k=1,
 broker.subscribe("driver", nc.Nearest(lon=5, lat=5, keywords="free parking", k=1))
 
 messages = [
-    nc.Message("m1", 2, 2, "Smoke over the old mill", ts=NOON),
-    nc.Message("m2", 2, 3, "Barbecue tonight, lots of smoke", ts=NOON + 60_000),
-    nc.Message("m3", 1, 2, "Ramen, hand-made noodles", ts=NOON + 120_000),
-    nc.Message("m4", 5, 1, "Free parking behind the station", ts=NOON + 180_000),
-    nc.Message("m5", 5, 4, "Parking is free here until five", ts=NOON + 240_000),
-    nc.Message("m6", 3, 4, "Sushi and ramen, all you can eat", ts=NOON + 300_000),
+    nc.Message("m1", 2, 2, "Smoke over the old mill", ts=START),
+    nc.Message("m2", 2, 3, "Barbecue tonight, lots of smoke", ts=START + 60_000),
+    nc.Message("m3", 1, 2, "Ramen, hand-made noodles", ts=START + 120_000),
+    nc.Message("m4", 5, 1, "Free parking behind the station", ts=START + 180_000),
+    nc.Message("m5", 5, 4, "Parking is free here until five", ts=START + 240_000),
+    nc.Message("m6", 3, 4, "Sushi and ramen, all you can eat", ts=START + 300_000),
 ]
 for message in messages:
     # Between subscribers updates come in no particular order; sorted keeps the order that each of them sees.

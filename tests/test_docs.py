@@ -140,6 +140,12 @@ def test_every_public_name_is_told_of() -> None:
         assert re.search(rf"\b{name}\b", told), f"no page mentions {name}"
 
 
+def test_every_variable_is_listed() -> None:
+    read = {name for path in SOURCES for name in re.findall(r'"(NEARCAST_\w+)"', path.read_text(encoding="utf-8"))}
+    for name in read:
+        assert f"| `{name}` |" in reference(), f"docs/cli.md does not tell of {name}"
+
+
 def test_every_benchmark_is_listed() -> None:
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     for path in (ROOT / "bench" / "figures").glob("[!_]*.py"):

@@ -19,12 +19,24 @@ This page is what `nearcast --help` and `nearcast COMMAND --help` print. It is g
 
 Exit codes are the same for every command: 0 done, 1 failed on the way, 2 asked for what cannot be, 130 interrupted.
 """
+_CLOSING = """\
+## Environment
+
+| variable | meaning |
+| --- | --- |
+| `NEARCAST_CACHE` | folder for compiled kernels and what else can be made again; else `~/.cache/nearcast` |
+| `NEARCAST_DATA` | folder of the stored datasets that `nearcast bench` reads |
+| `JAVA_HOME` | the Java to start Spark with, if it is 17 or newer; else that on `PATH`, else the packaged one |
+
+The first run after an installation compiles kernels, which takes up to a minute; they are kept in the cache.
+"""
 
 
 def reference() -> str:
     """The page as Markdown."""
     parts = [_OPENING, _section("nearcast", build_parser())]
     parts += [_section(f"nearcast {command}", command_parser(command)) for command in COMMANDS]
+    parts.append(_CLOSING)
     return "\n".join(parts)
 
 
