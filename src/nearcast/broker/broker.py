@@ -16,7 +16,7 @@ from nearcast.broker.saying import Found, difference, entering, to_updates, toge
 from nearcast.columns.arena import Array, Ints
 from nearcast.columns.decode import KINDS, Part, Rules, check_subscription, decode_subscriptions, pack_clauses, rows_of
 from nearcast.columns.ids import group_ids, id_bytes, same_type
-from nearcast.columns.messages import decode_messages
+from nearcast.columns.messages import as_message, decode_messages
 from nearcast.columns.shapes import region_rows
 from nearcast.columns.subscriptions import PointTable, WithinRows, WithinTable
 from nearcast.columns.updates import Updates
@@ -164,8 +164,8 @@ class Broker:
         find = self._notifiers[kind].find
         return kind, together([entering(slot, find(slot)) for slot in filled.tolist()])
 
-    def unsubscribe(self, id: str | int) -> None:
-        """End a subscription, silently.
+    def unsubscribe(self, id: str | int) -> Updates:
+        """End a subscription, silently: there are never any updates.
 
         Raises
         ------
@@ -173,6 +173,7 @@ class Broker:
             If there is no such subscription.
         """
         self._end(np.array([self._number(id)], dtype=np.int32))
+        return Updates.none()
 
     def unsubscribe_many(self, ids: Iterable[Any] | pa.Table | pa.RecordBatch | pa.Array) -> Updates:
         """End many subscriptions: ids, or Arrow with a column `id`; unknown ones are in the rejects."""
@@ -257,7 +258,7 @@ class Broker:
 
     # Messages and time
 
-    def publish(self, messages: Message | Iterable[Any] | pa.Table | pa.RecordBatch) -> Updates:
+    def publish(self, messages: Message | Mapping[str, Any] | Iterable[Any] | pa.Table | pa.RecordBatch) -> Updates:
         """Take in one message, or a batch: `Message` objects, JSON forms, or an Arrow table of their columns.
 
         Raises
@@ -265,8 +266,9 @@ class Broker:
         InvalidInput
             For a single message that cannot be honoured. In a batch such rows are in `Updates.rejects`.
         """
-        single = isinstance(messages, Message)
-        if isinstance(messages, Message):
+        single = isinstance(messages, Message | Mapping)
+        if single:
+            messages = as_message(messages)
             self.space.check_point(messages.lon, messages.lat)
             same_type(messages.id, self._live.table.ids.type)
         batch = decode_messages([messages] if single else messages, self.space, self._live.table.ids.type)

@@ -44,6 +44,15 @@ def dot(messages, slot, idf, dense):
 
 
 @kernel
+def shares_word(terms, start, n_terms, dense):
+    """Does a row share a word with the scattered side?"""
+    for i in range(start, start + n_terms):
+        if dense[terms[i]] != 0.0:
+            return True
+    return False
+
+
+@kernel
 def shared_row(terms, start, n_terms, idf, dense):
     """Weight and number of the distinct words that a row shares with the scattered side."""
     weight = 0.0

@@ -11,6 +11,15 @@ from nearcast.columns.arena import Floats, Ints, Longs
 from nearcast.model.update import Reject, Update
 
 _SIGNS = pa.array(["-", "+"])
+_NOTHING = pa.table(
+    {
+        "subscription": pa.array([], pa.string()),
+        "message": pa.array([], pa.string()),
+        "sign": pa.array([], pa.string()),
+        "score": pa.array([], pa.float64()),
+        "ts": pa.array([], pa.int64()),
+    }
+)
 
 
 class Updates:
@@ -30,14 +39,7 @@ class Updates:
     @classmethod
     def none(cls, rejects: Sequence[Reject] = ()) -> Updates:
         """No change at all."""
-        return cls.of(
-            pa.array([], pa.string()),
-            pa.array([], pa.string()),
-            np.zeros(0, np.int32),
-            np.zeros(0),
-            np.zeros(0, np.int64),
-            rejects,
-        )
+        return cls(_NOTHING, rejects)
 
     @classmethod
     def of(
