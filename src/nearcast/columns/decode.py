@@ -238,7 +238,10 @@ class _Columns:
         column = self.get(name)
         if pa.types.is_null(column.type):
             return np.zeros(self.n, dtype=np.int32)
-        found = pc.index_in(pc.fill_null(column.cast(pa.string()), options[0]), value_set=pa.array(options))
+        if not pa.types.is_string(column.type):
+            self.good[:] = False
+            return np.zeros(self.n, dtype=np.int32)
+        found = pc.index_in(pc.fill_null(column, options[0]), value_set=pa.array(options))
         self.good &= found.is_valid().to_numpy(zero_copy_only=False)
         return pc.fill_null(found, 0).to_numpy(zero_copy_only=False).astype(np.int32)  # type: ignore[no-any-return]
 
