@@ -64,6 +64,7 @@ class Policy(NamedTuple):
 @kernel
 def buffer_limit(k, policy):
     """Most entries that a buffer may hold."""
+    k = np.int64(k)  # twice the largest k is more than 32 bits hold
     return k + max(k, _LEAST_SPARE) if policy.spare else k
 
 

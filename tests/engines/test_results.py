@@ -1,0 +1,224 @@
+"""Buffers under random arrivals, expiries and refills: after every event the result is the brute force's."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from nearcast.columns.messages import FOREVER, MESSAGE, MessageLayout
+from nearcast.columns.subscriptions import POINT, PointLayout
+from nearcast.engines.results import Policy, Results, has_room, is_short, leave, n_leaving, offer
+
+COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+N_SLOTS = 6
+NO_WORDS = np.zeros(0, dtype=np.int32)
+
+
+class Lifetime(NamedTuple):
+    count: int | None
+    age: int | None
+    window: bool = True
+
+
+LIFETIMES = {
+    "count": Lifetime(30, None),
+    "age": Lifetime(None, 30),
+    "both": Lifetime(40, 30),
+    "own expiries only": Lifetime(None, None),
+    "no window": Lifetime(None, None, False),
+}
+
+
+class Buffers:
+    """Results beside a list of the live messages and their ranks."""
+
+    def __init__(self, lifetime: Lifetime, ks: list[int], seed: int) -> None:
+        self.lifetime = lifetime
+        self.choice = random.Random(seed)
+        self.results = Results(Policy(lifetime.count is not None, lifetime.window))
+        self.rows = np.zeros(4096, dtype=MESSAGE)
+        self.subscriptions = np.zeros(N_SLOTS, dtype=POINT)
+        self.subscriptions["number"], self.subscriptions["expires"] = -1, FOREVER
+        self.ranks: dict[int, dict[int, float]] = {}  # by subscription and message slot
+        self.ks: dict[int, int] = {}
+        self.shown: dict[int, dict[int, float]] = {}
+        self.sequence = self.clock = 0
+        self.free = list(range(4096))
+        for slot, k in enumerate(ks):
+            self.open(slot, k)
+
+    @property
+    def messages(self) -> MessageLayout:
+        return MessageLayout(self.rows, NO_WORDS, NO_WORDS)
+
+    def open(self, slot: int, k: int) -> None:
+        self.results.open(np.array([slot], np.int32), np.array([k], np.int32))
+        self.subscriptions["number"][slot] = slot
+        self.ks[slot], self.shown[slot] = k, {}
+        self.ranks[slot] = {} if not self.lifetime.window else {m: self.rank() for m in self.live()}
+        if self.ranks[slot]:
+            self.refresh(slot)
+
+    def close(self, slot: int) -> None:
+        self.results.close(np.array([slot], np.int32))
+        self.subscriptions["number"][slot] = -1
+        del self.ks[slot], self.shown[slot], self.ranks[slot]
+
+    def rank(self) -> float:
+        return self.choice.choice([0.0, 0.25, 0.5, self.choice.random()])
+
+    def live(self) -> list[int]:
+        return np.flatnonzero(self.rows["sequence"]).tolist()
+
+    def best(self, slot: int, limit: int) -> list[int]:
+        ranks = self.ranks[slot]
+        return sorted(ranks, key=lambda m: (-ranks[m], -self.rows["sequence"][m]))[:limit]
+
+    def put(self, slot: int) -> None:
+        found = self.best(slot, self.results.limit(slot))
+        ranks = np.array([self.ranks[slot][m] for m in found])
+        self.results.put(slot, np.array(found, np.int32), ranks, 0)
+
+    def refresh(self, slot: int) -> None:
+        """Evaluate anew, as one event."""
+        self.results.begin(self.rows.size)
+        self.put(slot)
+        self.settle()
+
+    def move(self, slot: int) -> None:
+        self.ranks[slot] = {m: self.rank() for m in self.live()}
+        self.refresh(slot)
+
+    def arrive(self, life: int | None, tick: int) -> None:
+        """A message arrives `tick` later; those whose time is over leave."""
+        results = self.results
+        results.begin(self.rows.size)
+        self.clock += tick
+        self.sequence += 1
+        message = self.free.pop(self.choice.randrange(len(self.free)))
+        ends = [self.clock + end for end in (life, self.lifetime.age) if end is not None]
+        self.rows[message] = (self.sequence, 0, 0, self.clock, min(ends, default=FOREVER), 0, 0, 0, 0)
+        gone = [m for m in self.live() if self.is_over(m)] if self.lifetime.window else []
+        for m in gone:
+            results.make_room(0, 0, 0, int(n_leaving(results.layout, np.int32(m))))
+            leave(results.layout, PointLayout(self.subscriptions, NO_WORDS, NO_WORDS), np.int32(m), 0, self.clock)
+        for slot, ranks in self.ranks.items():
+            for m in gone:
+                ranks.pop(m, None)
+            if self.choice.random() < 0.8:  # else it shares no word
+                rank = self.rank()
+                if not has_room(results.layout, slot):
+                    results.make_room_for_offers()
+                    assert has_room(results.layout, slot)
+                offer(results.layout, self.messages, slot, np.int32(message), rank, 0, results.policy)
+                if message not in gone:
+                    ranks[message] = rank
+        for slot in results.touched.copy():
+            if is_short(results.layout, slot):
+                self.put(int(slot))
+        self.settle()
+        self.rows["sequence"][gone] = 0
+        self.free += gone
+        if not self.lifetime.window:
+            self.forget()
+
+    def forget(self) -> None:
+        """Without a window, messages that no result holds are forgotten."""
+        held = np.zeros(self.rows.size, dtype=bool)
+        self.results.mark_messages(np.array(sorted(self.ks), np.int32), held)
+        for m in self.live():
+            if not held[m]:
+                self.rows["sequence"][m] = 0
+                self.free.append(m)
+                for ranks in self.ranks.values():
+                    ranks.pop(m, None)
+
+    def is_over(self, message: int) -> bool:
+        row = self.rows[message]
+        count = self.lifetime.count
+        return bool(row["expires_at"] <= self.clock or (count is not None and row["sequence"] <= self.sequence - count))
+
+    def settle(self) -> None:
+        """End the event and compare what was said with how the result of every subscription changed."""
+        results = self.results
+        results.settle(0)
+        said: dict[int, list[Any]] = {slot: [] for slot in self.ks}
+        for change in results.changes:
+            said[int(change["slot"])].append((int(change["sign"]), int(change["message"]), float(change["rank"])))
+        for slot, k in self.ks.items():
+            best = self.best(slot, k)
+            after = {m: self.ranks[slot][m] for m in best}
+            before = self.shown[slot]
+            messages, ranks = results.result(slot)
+            assert messages.tolist() == best
+            assert ranks.tolist() == list(after.values())
+            assert sorted(said[slot]) == sorted(
+                [(-1, m, rank) for m, rank in before.items() if m not in after]
+                + [(1, m, rank) for m, rank in after.items() if m not in before]
+            )
+            self.shown[slot] = after
+        results.check(np.array(sorted(self.ks), np.int32), self.messages)
+
+
+@pytest.mark.parametrize("name", LIFETIMES)
+@pytest.mark.parametrize("ks", [[1], [3, 1, 2], [10, 4, 40], [1000, 2**31 - 1], [33, 100]], ids=str)
+def test_results_are_those_of_the_brute_force(name: str, ks: list[int]) -> None:
+    lifetime = LIFETIMES[name]
+    for seed in range(3 if COMPILED else 1):
+        buffers = Buffers(lifetime, ks, seed)
+        choice = buffers.choice
+        for _ in range(250 if COMPILED else 90):
+            life = choice.choice([None, None, None, 1, 10, 25])
+            buffers.arrive(life if lifetime.window else None, choice.choice([0, 1, 1, 2, 15]))
+            if choice.random() < 0.05 and lifetime.window:
+                buffers.move(choice.choice(sorted(buffers.ks)))
+            if choice.random() < 0.05:
+                slot = choice.randrange(N_SLOTS)
+                if slot in buffers.ks:
+                    if len(buffers.ks) > 1:
+                        buffers.close(slot)
+                else:
+                    buffers.open(slot, choice.choice(ks))
+
+
+def test_memory_settles_under_churn() -> None:
+    buffers = Buffers(LIFETIMES["count"], [5, 1, 20], 3)
+    sizes = []
+    rounds = 1000 if COMPILED else 200
+    for n in range(rounds):
+        buffers.arrive(buffers.choice.choice([None, 10]), 1)
+        if n % 7 == 0:
+            slot = buffers.choice.randrange(3)
+            buffers.close(slot)
+            buffers.open(slot, buffers.choice.choice([5, 1, 20]))
+        sizes.append(buffers.results.nbytes)
+    assert max(sizes[rounds // 2 :]) <= 1.5 * max(sizes[: rounds // 2])
+
+
+def test_results_are_what_they_were_after_load() -> None:
+    buffers = Buffers(LIFETIMES["both"], [3, 8], 5)
+    for n in range(120 if COMPILED else 60):
+        buffers.arrive(buffers.choice.choice([None, 5]), 1)
+        if n % 20 == 0:
+            other = Results(buffers.results.policy)
+            other.load(buffers.results.state())
+            buffers.results = other
+
+
+def test_a_full_buffer_asks_for_the_room_it_needs() -> None:
+    """A buffer of 32 messages once asked, for ever, for room that it was never given."""
+    buffers = Buffers(Lifetime(None, None), [200, 1, 1], 1)
+    for _ in range(150):
+        buffers.arrive(None, 1)
+
+
+def test_a_holder_of_many_is_told_of_all_that_leave_at_once() -> None:
+    buffers = Buffers(LIFETIMES["age"], [100, 100, 3], 2)
+    for _ in range(90):
+        buffers.arrive(None, 0)
+    buffers.arrive(None, 1000)
+    assert all(len(shown) <= 1 for shown in buffers.shown.values())
