@@ -61,8 +61,8 @@ def records(path: str) -> Iterator[tuple[int, str, list[str] | None, str | None]
                     break
             if n_lines == 0:
                 return
-            if problem == _OPEN_QUOTE:  # never closed: refuse the first line alone, and go on behind it
-                text, n_lines = pending[0][1], 1
+            if problem is not None and n_lines > 1:  # refuse the line that opens a quote, and go on behind it
+                text, n_lines, problem = pending[0][1], 1, _OPEN_QUOTE
             row = pending[0][0]
             del pending[:n_lines]
             if text.strip():
@@ -86,7 +86,7 @@ def _numbered_lines(path: str) -> Iterator[tuple[int, str]]:
         for row, line in enumerate(lines, 1):
             if row == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
-            yield row, line.decode("utf-8", "backslashreplace")
+            yield row, line.decode("utf-8", "surrogateescape")  # the decoder refuses what is no text
 
 
 def _id_types(path: str, role: str) -> dict[bool, bool]:

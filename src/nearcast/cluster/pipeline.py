@@ -208,12 +208,17 @@ class _Pipeline:
         frame = reports(spark, self._store, self._settings.id, self._settings.n_shards)
         writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(self._store.spark))
         writer = writer.foreachBatch(self._note)
-        query = (writer if self._options.follow else writer.trigger(availableNow=True)).start()
+        try:
+            query = (writer if self._options.follow else writer.trigger(availableNow=True)).start()
+        except Exception as error:
+            raise self._gave_up(error) from error
         try:
             self._wait(query)
         except KeyboardInterrupt:
-            query.stop()
             return True
+        finally:
+            if query.isActive:
+                query.stop()
         return False
 
     def _read(self, files: list[SourceFile], problems: list[BaseException]) -> None:
@@ -244,8 +249,12 @@ class _Pipeline:
                     self._intake.tick()
                     busy_at = time.monotonic()
         except StreamingQueryException as error:
-            log = self._store.checkpoint / "session" / "spark.log"
-            raise SetupError(f"Spark gave up: {_cause(str(error))} (see {log})") from error
+            raise self._gave_up(error) from error
+
+    def _gave_up(self, error: Exception) -> SetupError:
+        return SetupError(
+            f"Spark gave up: {_cause(str(error))} (see {self._store.checkpoint / 'session' / 'spark.log'})"
+        )
 
     def _note(self, frame: DataFrame, number: int) -> None:
         """Record what a micro-batch did; Spark calls it after every one."""
