@@ -87,7 +87,7 @@ class Stored:
     def alive(self, moment: Moment) -> list[int]:
         """Slots of live messages, by the words of the design."""
         sequences, expiries = self._rows["sequence"], self._rows["expires_at"]
-        alive = (sequences > moment.since) & (sequences <= moment.last) & (sequences > moment.last - moment.count)
+        alive = (sequences > moment.since) & (sequences <= moment.last) & (sequences > moment.last - moment.newest)
         return np.flatnonzero(alive & (sequences > 0) & (expiries > moment.clock)).tolist()  # type: ignore[no-any-return]
 
     def expire(self) -> None:

@@ -1,4 +1,4 @@
-"""A word and a box go in; the live messages that hold the word and lie inside come out, in any order: kernels over the index."""
+"""A word and a box go in; the live messages that hold the word and lie inside come out, in any order: kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STACK_ROOM = _DEEPEST * FAN + 1
 
 @kernel
 def lies_inside(area, metric, x, y):
-    """Is the place in the box (x0, y0, x1, y1)? Longitudes are wrapped under haversine; x0 > x1 is across the date line."""
+    """Is the place in the box (x0, y0, x1, y1)? Under haversine x is wrapped, and x0 > x1 is across the date line."""
     if metric == HAVERSINE:
         x = wrap(x)
     if not area[1] <= y <= area[3]:
@@ -49,7 +49,7 @@ def holds(messages, row, term):
 @kernel
 def takes(row, sequence, moment, metric, area):
     """Is the message of that sequence alive in its row, and does it lie in the box?"""
-    if sequence <= moment.since or not is_alive(row, sequence, moment.last, moment.clock, moment.count):
+    if sequence <= moment.since or not is_alive(row, sequence, moment.last, moment.clock, moment.newest):
         return False
     return lies_inside(area, metric, row.x, row.y)
 
@@ -82,7 +82,7 @@ def take_leaf(index, rows, way, segment, area, moment, leaf, out):
 
 @kernel
 def candidates(index, messages, term, area, moment, stack, ways, out):
-    """Write the slots of live messages that hold `term` (or EVERY) and lie in `area`; returns the count, or NEED_ROOM."""
+    """Write the slots of live messages that hold the term (or EVERY) and lie inside; returns how many, or NEED_ROOM."""
     segments, boxes, lists, recent, rows = index.segments, index.boxes, index.lists, index.recent, messages.rows
     way = ways[0]
     n = 0
@@ -97,7 +97,7 @@ def candidates(index, messages, term, area, moment, stack, ways, out):
     for s in range(segments.size):
         segment = segments[s]
         if (
-            segment.last_sequence <= max(moment.since, moment.last - moment.count)
+            segment.last_sequence <= max(moment.since, moment.last - moment.newest)
             or segment.last_expiry <= moment.clock
         ):
             continue

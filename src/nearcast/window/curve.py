@@ -1,4 +1,4 @@
-"""A place goes in; a point where straight distances order places, and a position along a Hilbert curve, come out: kernels.
+"""A place goes in; a point whose straight distances order places, and a position along a curve, come out: kernels.
 
 Under haversine a place becomes a point on the unit sphere. The straight line between two such points, the chord, grows
 with the distance over the ground, knows no date line and no poles, and its bound from a point to a box of points is

@@ -1,10 +1,10 @@
 """Words and a place go in; live messages come out, best first: the index for refills, backfills and moves.
 
 The index holds no truth. It files messages as they arrive and is asked as of a moment; whether a message lives is read
-from its row, and a slot that holds another sequence by now is a dead message. Arrivals are kept in a short list that every
-question scans; when that is full it becomes a segment (`segments.py`), together with the segments before it that are not
-larger, so that there are few segments and each message is filed a logarithmic number of times. Segments are immutable.
-One in which nothing lives is dropped whole; one that is half dead is built anew from the living.
+from its row, and a slot that holds another sequence by now is a dead message. Arrivals are kept in a short list that
+every question scans; when that is full it becomes a segment (`segments.py`), together with the segments before it that
+are not larger, so that there are few segments and each message is filed a logarithmic number of times. Segments are
+immutable. One in which nothing lives is dropped whole; one that is half dead is built anew from the living.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from nearcast.jit import NEED_ROOM
 from nearcast.space.space import Space
 from nearcast.window import segments as seg
 from nearcast.window.candidates import STACK_ROOM, candidates
+from nearcast.window.heaps import BEST, QUEUED
 from nearcast.window.pool import Pool
 from nearcast.window.search import (
     ALL,
     ANY,
-    BEST,
+    LEAVES,
     N_COUNTERS,
     NODES,
     POSTINGS,
-    QUEUED,
     SEARCHES,
+    SPAN,
     TALLY,
     TOPK,
     VERIFIED,
@@ -39,8 +40,8 @@ from nearcast.window.search import (
 from nearcast.window.walker import check_index
 
 RECENT_ROOM = 512  # a question scans them all
-MAX_MEMBERS = 1 << 18  # what is larger is not merged any more, so that no arrival waits long
-MAX_POSTINGS = 5 << 19
+MAX_MEMBERS = 1 << 17  # of a segment; so many take 60 ms to merge (2026-11), and no arrival shall wait longer
+MAX_POSTINGS = 5 << 18
 
 _NEWEST = 2**62  # no message is newer
 
@@ -67,7 +68,7 @@ class MessageIndex:
         self._pruned = (_NEWEST, -(2**63), _NEWEST)  # of the latest prune: what was dead then stays dead
         self._tallies: Ints = np.zeros(0, dtype=np.int32)
         self._dense: Floats = np.zeros(0)
-        self._scratch = make_scratch(0, 0, 0)
+        self._scratch = make_scratch(0, 0, 0, 0)
         self._stack = np.zeros(STACK_ROOM, dtype=np.int64)
         self._way = np.zeros(1, dtype=WAY)
         self._found: Ints = np.zeros(64, dtype=np.int32)
@@ -77,10 +78,18 @@ class MessageIndex:
     @property
     def layout(self) -> seg.IndexLayout:
         """The index as kernels see it, until the next change."""
-        arrays = (pool.array for pool in self._pools.values())
+        pools = {name: pool.array for name, pool in self._pools.items()}
         return seg.IndexLayout(
-            self._segments, *arrays, self._recent[: self._n_recent], self.space.metric_code, self.space.max_distance
-        )  # type: ignore[call-arg]
+            self._segments,
+            pools["members"],
+            pools["boxes"],
+            pools["lists"],
+            pools["skips"],
+            pools["postings"],
+            self._recent[: self._n_recent],
+            self.space.metric_code,
+            self.space.max_distance,
+        )
 
     def add(self, messages: MessageLayout, idf: Floats, slots: Ints) -> None:
         """File messages that have just arrived, in order of sequence."""
@@ -178,7 +187,7 @@ class MessageIndex:
         for name in ("members", "lists", "boxes", "postings"):
             _, start, n = _POOLS[name]
             segment[start] = self._pools[name].take(int(segment[n]))
-        self._part(segment, "members")[:] = members[np.argsort(members["code"], kind="stable")]
+        seg.line_up(members, np.argsort(members["code"], kind="stable"), self._part(segment, "members"))
         members, lists, postings = (self._part(segment, name) for name in ("members", "lists", "postings"))
         lists["term"] = seg.NO_TERM
         segment.n_skips = seg.open_lists(distinct, self._tallies, members.size, segment.depth, lists)
@@ -207,7 +216,7 @@ class MessageIndex:
     def topk(
         self, messages: MessageLayout, idf: Floats, question: Question, terms: Ints, weights: Floats, moment: Moment
     ) -> tuple[Ints, Floats]:
-        """Slots and scores of the k best live messages that share a word, best first; `weights` are count * idf of `terms`."""
+        """Slots and scores of the k best live messages that share a word, best first; `weights` are count * idf."""
         assert question.mode == TOPK
         return self._ask(messages, idf, question, terms, weights, moment)
 
@@ -234,9 +243,11 @@ class MessageIndex:
 
     def scratch(self, n_terms: int, k: int) -> Scratch:
         """Room for searches of up to so many words and results, until the index has grown to twice its size."""
-        most = 2 * self._pools["members"].array.size + RECENT_ROOM
-        made = make_scratch(min(k, most), 2 * self._pools["boxes"].array.size, (2 * self._segments.size + 8) * n_terms)
-        made.work[:] = self._scratch.work
+        old = self._scratch
+        k = max(min(k, 2 * self._pools["members"].array.size + RECENT_ROOM), old.best.size)
+        n_terms = max(n_terms, old.spans.size // seg.FAN)
+        made = make_scratch(k, n_terms, 2 * self._segments.size + 8, 2 * self._pools["boxes"].array.size)
+        made.work[:] = old.work
         return made
 
     def candidates(
@@ -280,6 +291,7 @@ class MessageIndex:
             "members_built": self._n_built,
             "searches": int(work[SEARCHES]),
             "nodes_visited": int(work[NODES]),
+            "leaves_visited": int(work[LEAVES]),
             "postings_touched": int(work[POSTINGS]),
             "verified": int(work[VERIFIED]),
         }
@@ -309,19 +321,21 @@ class MessageIndex:
         self._recent[: self._n_recent] = state["recent"]
 
 
-def make_scratch(k: int, n_nodes: int, n_ways: int) -> Scratch:
-    """Room for searches over `n_nodes` nodes, and `n_ways` pairs of segment and word."""
+def make_scratch(k: int, n_terms: int, n_segments: int, n_nodes: int) -> Scratch:
+    """Room for the k best and so many words, over so many segments and nodes."""
     return Scratch(
         np.zeros(k, dtype=BEST),
         np.zeros(n_nodes, dtype=QUEUED),
-        np.zeros(n_ways, dtype=WAY),
+        np.zeros(n_terms * n_segments, dtype=WAY),
+        np.zeros(n_terms * seg.FAN, dtype=SPAN),
+        np.zeros(seg.FAN, dtype=QUEUED),
         np.zeros(seg.LEAF, dtype=TALLY),
         np.zeros(seg.LEAF, dtype=np.int32),
         np.zeros(N_COUNTERS, dtype=np.int64),
     )
 
 
-def _typed(array: Array, dtype: np.dtype) -> Array:  # type: ignore[type-arg]
+def _typed(array: Array, dtype: np.dtype) -> Array:
     """A stored array with the record type that kernels and plain Python read alike."""
     return array.view(np.ndarray).view(dtype)
 
@@ -330,5 +344,5 @@ def _frame(space: Space) -> seg.Frame:
     x0, y0, x1, y1 = space.bounds
     with np.errstate(over="ignore"):
         width, height = np.float64(x1) - np.float64(x0), np.float64(y1) - np.float64(y0)
-    scales = (float(1.0 / side) if side > 1e-300 and np.isfinite(side) else 0.0 for side in (width, height))
-    return seg.Frame(space.metric_code, float(x0), float(y0), *scales)  # type: ignore[call-arg]
+    x_scale, y_scale = (float(1.0 / side) if 1e-300 < side < np.inf else 0.0 for side in (width, height))
+    return seg.Frame(space.metric_code, float(x0), float(y0), x_scale, y_scale)

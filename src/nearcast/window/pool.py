@@ -14,7 +14,7 @@ _FIRST_ROOM = 64
 class Pool:
     """One array, cut into ranges that are handed out and taken back; grows when no gap is large enough."""
 
-    def __init__(self, dtype: np.dtype) -> None:  # type: ignore[type-arg]
+    def __init__(self, dtype: np.dtype) -> None:
         self.array: Array = np.zeros(_FIRST_ROOM, dtype=dtype)
         self._gaps: list[tuple[int, int]] = [(0, _FIRST_ROOM)]  # (start, end), in order, never adjacent
 

@@ -25,7 +25,7 @@ def score_all(messages, stored, space, idf, question, dense, moment, keys):
     for i in range(slots.size):
         keys[i] = np.nan
         row = messages.rows[slots[i]]
-        if sequences[i] <= moment.since or not is_alive(row, sequences[i], moment.last, moment.clock, moment.count):
+        if sequences[i] <= moment.since or not is_alive(row, sequences[i], moment.last, moment.clock, moment.newest):
             continue
         hits = 0
         for j in range(row.term_start, row.term_start + row.n_terms):
@@ -45,7 +45,7 @@ def mark_inside(messages, stored, metric, term, area, moment, inside):
     slots, sequences = stored
     for i in range(slots.size):
         row = messages.rows[slots[i]]
-        alive = sequences[i] > moment.since and is_alive(row, sequences[i], moment.last, moment.clock, moment.count)
+        alive = sequences[i] > moment.since and is_alive(row, sequences[i], moment.last, moment.clock, moment.newest)
         inside[i] = alive and holds(messages, row, term) and lies_inside(area, metric, row.x, row.y)
 
 
@@ -75,7 +75,7 @@ class ScanIndex:
     def topk(
         self, messages: MessageLayout, idf: Floats, question: Question, terms: Ints, weights: Floats, moment: Moment
     ) -> tuple[Ints, Floats]:
-        """Slots and scores of the k best live messages that share a word, best first; `weights` are count * idf of `terms`."""
+        """Slots and scores of the k best live messages that share a word, best first; `weights` are count * idf."""
         slots, keys = self._ask(messages, idf, question, terms, weights, moment)
         return slots, -keys
 

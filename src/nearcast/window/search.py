@@ -1,10 +1,10 @@
 """Words, a place and a moment go in; the best live messages come out, best first: kernels over the index.
 
-One search serves `TopK` and both kinds of `Nearest`. It keeps a queue of nodes, ordered by a bound that no message inside
-can beat, and stops when the first of the queue cannot beat the k-th message found. The bound of a node takes all words of the
-question together: for `TopK` it adds up the largest unit weight that each word reaches inside the node, for `Nearest(all)` every
-word must occur in it. A leaf adds up the postings of its messages; only those whose sum and place can still win
-are verified, by the exact score.
+One search serves `TopK` and both kinds of `Nearest`. It keeps a queue of nodes, ordered by a bound that no message
+inside can beat, and stops when the first of the queue cannot beat the k-th message found. The bound of a node takes all
+words of the question together: for `TopK` it adds up the largest unit weight that each word reaches inside the node,
+for `Nearest(all)` every word must occur in it. The leaves of a node are visited together, the best first. A leaf adds
+up the postings of its messages; only those whose sum and place can still win are verified, by the exact score.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
-from nearcast.columns.scores import dot, topk_score
+from nearcast.columns.scores import dot_row, topk_score
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import distance, ssim
 from nearcast.window.curve import at_least, box_squared, squared_limit, to_point
+from nearcast.window.heaps import offer, pop, push, sort_best
 from nearcast.window.segments import (
     FAN,
     FAN_BITS,
-    LEAF,
     LEAF_BITS,
     NO_TERM,
     bit_of,
@@ -35,16 +35,11 @@ from nearcast.window.segments import (
 
 TOPK, ALL, ANY = range(3)
 
-SEARCHES, NODES, POSTINGS, VERIFIED = range(4)  # positions of the work counters
-N_COUNTERS = 4
+SEARCHES, NODES, LEAVES, POSTINGS, VERIFIED = range(5)  # positions of the work counters
+N_COUNTERS = 5
 
 _LOOSE = 1e-12
 
-QUEUED = record(
-    ("bound", "f8"),
-    ("segment", "i4"),
-    ("node", "i4"),
-)
 WAY = record(
     ("start", "i8"),  # its postings, counted over all segments; none: the segment does not know the word
     ("end", "i8"),
@@ -52,20 +47,19 @@ WAY = record(
     ("depth", "i8"),  # of the deepest nodes that have skips
     ("weight", "f8"),  # of the word in the question, as part of its unit vector
 )
+SPAN = record(
+    ("start", "i8"),  # postings of a word in a leaf
+    ("end", "i8"),
+)
 TALLY = record(
     ("text", "f8"),  # sum of weight times unit weight over the words
     ("cap", "f8"),  # squared length of the question's words that occur
     ("hits", "i8"),  # number of words that occur
 )
-BEST = record(
-    ("key", "f8"),  # distance, or minus the score while searching: the smaller the better
-    ("sequence", "i8"),
-    ("slot", "i4"),
-)
 
 
 class Question(NamedTuple):
-    """What is asked: `mode` is TOPK, ALL or ANY; `alpha` and `norm`, the length of the tf-idf vector, matter for TOPK alone."""
+    """What is asked, `mode` being TOPK, ALL or ANY; `alpha` and `norm`, of the tf-idf vector, matter for TOPK alone."""
 
     mode: int
     x: float
@@ -80,7 +74,7 @@ class Moment(NamedTuple):
 
     last: int
     clock: int
-    count: int
+    newest: int  # how many of the newest messages live
     since: int
 
 
@@ -89,6 +83,7 @@ class Aim(NamedTuple):
 
     mode: int
     need: int  # words that a message must hold
+    k: int
     alpha: float
     metric: int
     max_distance: float
@@ -103,91 +98,11 @@ class Scratch(NamedTuple):
     best: Array  # BEST[>= k]: the answer
     queue: Array  # QUEUED[]: a heap of nodes, the best bound first
     ways: Array  # WAY[]: by segment and word
+    spans: Array  # SPAN[]: by word and leaf of the node at hand
+    leaves: Array  # QUEUED[FAN]: a heap of the leaves of the node at hand, the best bound first
     tallies: Array  # TALLY[LEAF]: for each child of a node or message of a leaf, zeros between uses
     touched: Ints  # int32[LEAF]: messages of a leaf
     work: Longs  # int64[N_COUNTERS]: work counters
-
-
-@kernel
-def worse(a, b):
-    """Does the first message come after the second?"""
-    return a.key > b.key or (a.key == b.key and a.sequence < b.sequence)
-
-
-@kernel
-def swap(heap, i, j):
-    """Exchange two messages."""
-    a, b = heap[i], heap[j]
-    a.key, b.key = b.key, a.key
-    a.sequence, b.sequence = b.sequence, a.sequence
-    a.slot, b.slot = b.slot, a.slot
-
-
-@kernel
-def sift_best(heap, n):
-    """Let the first message sink to its place: the worst of n messages comes first."""
-    at = 0
-    while 2 * at + 1 < n:
-        child = 2 * at + 1
-        if child + 1 < n and worse(heap[child + 1], heap[child]):
-            child += 1
-        if not worse(heap[child], heap[at]):
-            return
-        swap(heap, at, child)
-        at = child
-
-
-@kernel
-def offer(heap, n, k, key, sequence, slot):
-    """Keep the message if it is among the k best; returns how many are kept."""
-    if n == k:
-        worst = heap[0]
-        if key > worst.key or (key == worst.key and sequence < worst.sequence):
-            return n
-        worst.key, worst.sequence, worst.slot = key, sequence, slot
-        sift_best(heap, n)
-        return n
-    new = heap[n]
-    new.key, new.sequence, new.slot = key, sequence, slot
-    at = n
-    while at > 0 and worse(heap[at], heap[(at - 1) >> 1]):
-        swap(heap, at, (at - 1) >> 1)
-        at = (at - 1) >> 1
-    return n + 1
-
-
-@kernel
-def push(queue, n, bound, segment, node):
-    """Add a node to the queue; returns its new length."""
-    at = n
-    while at > 0 and queue[(at - 1) >> 1].bound > bound:
-        over = queue[(at - 1) >> 1]
-        entry = queue[at]
-        entry.bound, entry.segment, entry.node = over.bound, over.segment, over.node
-        at = (at - 1) >> 1
-    entry = queue[at]
-    entry.bound, entry.segment, entry.node = bound, segment, node
-    return n + 1
-
-
-@kernel
-def pop(queue, n):
-    """Drop the first node of the queue; returns its new length."""
-    n -= 1
-    last = queue[n]
-    at = 0
-    while 2 * at + 1 < n:
-        child = 2 * at + 1
-        if child + 1 < n and queue[child + 1].bound < queue[child].bound:
-            child += 1
-        if queue[child].bound >= last.bound:
-            break
-        entry, under = queue[at], queue[child]
-        entry.bound, entry.segment, entry.node = under.bound, under.segment, under.node
-        at = child
-    entry = queue[at]
-    entry.bound, entry.segment, entry.node = last.bound, last.segment, last.node
-    return n
 
 
 @kernel
@@ -200,28 +115,27 @@ def bound_of(aim, squared, text):
 
 
 @kernel
-def limit_of(aim, best, n, k):
+def limit_of(aim, best, n):
     """The bound beyond which nothing enters the answer any more."""
-    if n < k:
+    if n < aim.k:
         return np.inf
     return best[0].key if aim.mode == TOPK else squared_limit(aim.metric, best[0].key)
 
 
 @kernel
-def verify(index, messages, idf, question, dense, slot, best, n):
-    """Offer a live message by its exact score; returns how many are kept."""
-    row = messages.rows[slot]
-    key = distance(index.metric, question.x, question.y, row.x, row.y)
-    if question.mode == TOPK:
-        total = dot(messages, slot, idf, dense)
-        key = -topk_score(question.alpha, ssim(key, index.max_distance), total, question.norm, row.norm)
-    return offer(best, n, question.k, key, row.sequence, slot)
+def key_of(row, words, counts, idf, dense, question, metric, max_distance):
+    """The exact distance of a message, or minus its exact score."""
+    key = distance(metric, question.x, question.y, row.x, row.y)
+    if question.mode != TOPK:
+        return key
+    total = dot_row(words, counts, row.term_start, row.n_terms, idf, dense)
+    return -topk_score(question.alpha, ssim(key, max_distance), total, question.norm, row.norm)
 
 
 @kernel
 def scan_recent(index, messages, idf, question, terms, dense, moment, scratch):
     """Try every recent message; returns how many are kept."""
-    recent, rows, words = index.recent, messages.rows, messages.terms
+    recent, rows, words, counts = index.recent, messages.rows, messages.terms, messages.counts
     bits = 0
     for i in range(terms.size):
         bits |= bit_of(terms[i])
@@ -232,7 +146,9 @@ def scan_recent(index, messages, idf, question, terms, dense, moment, scratch):
         if shared == 0 or (question.mode == ALL and shared != bits):
             continue
         row = rows[entry.slot]
-        if entry.sequence <= moment.since or not is_alive(row, entry.sequence, moment.last, moment.clock, moment.count):
+        if entry.sequence <= moment.since or not is_alive(
+            row, entry.sequence, moment.last, moment.clock, moment.newest
+        ):
             continue
         hits = 0
         for i in range(row.term_start, row.term_start + row.n_terms):
@@ -240,7 +156,8 @@ def scan_recent(index, messages, idf, question, terms, dense, moment, scratch):
                 hits += 1
         if hits == terms.size or (hits > 0 and question.mode != ALL):
             scratch.work[VERIFIED] += 1
-            n = verify(index, messages, idf, question, dense, entry.slot, scratch.best, n)
+            key = key_of(row, words, counts, idf, dense, question, index.metric, index.max_distance)
+            n = offer(scratch.best, n, question.k, key, entry.sequence, entry.slot)
     return n
 
 
@@ -267,7 +184,7 @@ def seed(index, question, terms, dense, moment, scratch, aim):
     for s in range(segments.size):
         segment = segments[s]
         if (
-            segment.last_sequence <= max(moment.since, moment.last - moment.count)
+            segment.last_sequence <= max(moment.since, moment.last - moment.newest)
             or segment.first_sequence > moment.last
         ):
             continue
@@ -290,7 +207,7 @@ def seed(index, question, terms, dense, moment, scratch, aim):
 
 @kernel
 def first_posting(way, skips, postings, segment, depth, node):
-    """Where the postings of a node begin, and where at the latest they end: ranks tell whether one still belongs to it."""
+    """Where the postings of a node begin, and where at the latest they end: ranks tell whether one belongs to it."""
     start, end = way.start, way.end
     shift = FAN_BITS * (depth - way.depth)
     if way.depth > 0 and depth > 0:
@@ -310,43 +227,47 @@ def first_posting(way, skips, postings, segment, depth, node):
 
 
 @kernel
-def tally_children(ways, skips, postings, segment, depth, node, tallies):
-    """Add up what the words can contribute to each child of a node; returns the number of postings read."""
+def tally_children(ways, skips, postings, segment, depth, node, tallies, spans):
+    """Add up what the words can contribute to each child of a node; returns the number of postings read.
+
+    If the children are leaves, `spans` say where each has its postings.
+    """
     first = (node - first_node(depth)) << FAN_BITS
     bits = LEAF_BITS + FAN_BITS * (segment.depth - depth - 1)
     n_children = min(FAN, nodes_at(segment.n_members, segment.depth, depth + 1) - first)
     n_read = 0
     for i in range(ways.size):
         way = ways[i]
-        weight = way.weight
+        weight, base = way.weight, segment.posting_start
         if way.depth > depth:
             at = way.skip + first_node(depth + 1) - 1 + first
             for child in range(n_children):
                 skip = skips[at + child]
+                span = spans[i * FAN + child]
+                span.start, span.end = base + skip.start, base + skip.end
                 if skip.end > skip.start:
-                    tallies[child].text += skip.top * weight
-                    tallies[child].cap += weight * weight
-                    tallies[child].hits += 1
+                    tally = tallies[child]
+                    tally.text += skip.top * weight
+                    tally.cap += weight * weight
+                    tally.hits += 1
             continue
         p, end = first_posting(way, skips, postings, segment, depth, node)
-        last = -1
-        top = 0.0
-        while p < end:
-            child = (postings[p].rank >> bits) - first
-            if child >= FAN:
-                break
-            if child != last:
-                if last >= 0:
-                    tallies[last].text += top * weight
-                last = child
-                top = 0.0
-                tallies[child].cap += weight * weight
-                tallies[child].hits += 1
-            top = max(top, postings[p].unit)
-            p += 1
-            n_read += 1
-        if last >= 0:
-            tallies[last].text += top * weight
+        n_read -= p
+        for child in range(n_children):
+            span = spans[i * FAN + child]
+            span.start = p
+            stop = (first + child + 1) << bits
+            top = np.float32(0.0)
+            while p < end and postings[p].rank < stop:
+                top = max(top, postings[p].unit)
+                p += 1
+            span.end = p
+            if p > span.start:
+                tally = tallies[child]
+                tally.text += top * weight
+                tally.cap += weight * weight
+                tally.hits += 1
+        n_read += p
     return n_read
 
 
@@ -358,13 +279,15 @@ def push_children(boxes, tallies, aim, limit, queue, n_queue, segment, place):
     """
     s, node = place
     first = (node << FAN_BITS) + 1
+    share = 1.0 - aim.alpha if aim.mode == TOPK else 0.0
+    floor = bound_of(aim, box_squared(aim.x, aim.y, aim.z, boxes[segment.box_start + node]), 0.0) - _LOOSE
     for child in range(FAN):
         tally = tallies[child]
-        if tally.hits >= aim.need:
-            squared = box_squared(aim.x, aim.y, aim.z, boxes[segment.box_start + first + child])
-            text = tally.text
+        text = tally.text
+        if tally.hits >= aim.need and floor - share * text <= limit:  # most fail by their words already
             if text * text > tally.cap:
                 text = math.sqrt(tally.cap)
+            squared = box_squared(aim.x, aim.y, aim.z, boxes[segment.box_start + first + child])
             bound = bound_of(aim, squared, text)
             if bound <= limit:
                 n_queue = push(queue, n_queue, bound, s, first + child)
@@ -374,38 +297,67 @@ def push_children(boxes, tallies, aim, limit, queue, n_queue, segment, place):
 
 
 @kernel
-def tally_leaf(ways, skips, postings, segment, depth, node, tallies, touched):
-    """Add up the postings of a leaf by message; returns how many messages were touched."""
-    base = (node - first_node(depth)) << LEAF_BITS
+def tally_leaf(ways, spans, leaf, postings, base, tallies, touched):
+    """Add up the postings of a node's leaf by message; returns how many messages were touched."""
     n_touched = 0
     for i in range(ways.size):
-        way = ways[i]
-        p, end = first_posting(way, skips, postings, segment, depth, node)
-        while p < end:
+        weight = ways[i].weight
+        span = spans[i * FAN + leaf]
+        for p in range(span.start, span.end):
             rank = postings[p].rank - base
-            if rank >= LEAF:
-                break
             tally = tallies[rank]
             if tally.hits == 0:
                 touched[n_touched] = rank
                 n_touched += 1
             tally.hits += 1
-            tally.text += postings[p].unit * way.weight
-            p += 1
+            tally.text += postings[p].unit * weight
     return n_touched
 
 
 @kernel
-def sift_leaf(members, base, tallies, touched, n_touched, aim, moment, limit):
-    """Keep the touched messages that can still win, each with its bound as `cap`; returns how many, and the postings read."""
-    oldest = max(moment.since, moment.last - moment.count)
+def meet_leaf(spans, n_terms, leaf, postings, base, tallies, touched):
+    """Like `tally_leaf` if all words are needed: touches the messages of the leaf's rarest word alone."""
+    rarest = 0
+    for i in range(1, n_terms):
+        span, least = spans[i * FAN + leaf], spans[rarest * FAN + leaf]
+        if span.end - span.start < least.end - least.start:
+            rarest = i
+    n_touched = 0
+    for p in range(spans[rarest * FAN + leaf].start, spans[rarest * FAN + leaf].end):
+        touched[n_touched] = postings[p].rank - base
+        tallies[touched[n_touched]].hits = 1
+        n_touched += 1
+    n_met = 1
+    for i in range(n_terms):
+        if i == rarest:
+            continue
+        met = False
+        for p in range(spans[i * FAN + leaf].start, spans[i * FAN + leaf].end):
+            tally = tallies[postings[p].rank - base]
+            if tally.hits == n_met:
+                tally.hits += 1
+                met = True
+        if not met:
+            break
+        n_met += 1
+    return n_touched
+
+
+@kernel
+def sift_leaf(members, base, tallies, touched, n_touched, aim, moment, limits):
+    """Keep the touched messages that can still win, each with its bound as `cap`; returns how many.
+
+    `limits` are the bound beyond which nothing wins, and the bound of the leaf's place alone: with it most messages
+    fail by their words, before their places are looked at.
+    """
+    limit, floor = limits
+    share = 1.0 - aim.alpha if aim.mode == TOPK else 0.0
+    oldest = max(moment.since, moment.last - moment.newest)
     n_kept = 0
-    n_read = 0
     for i in range(n_touched):
         rank = touched[i]
         tally = tallies[rank]
-        n_read += tally.hits
-        if tally.hits >= aim.need:
+        if tally.hits >= aim.need and floor - share * tally.text <= limit:
             member = members[base + rank]
             if oldest < member.sequence <= moment.last:
                 dx, dy, dz = member.x - aim.x, member.y - aim.y, member.z - aim.z
@@ -416,42 +368,34 @@ def sift_leaf(members, base, tallies, touched, n_touched, aim, moment, limit):
                     n_kept += 1
         tally.text = 0.0
         tally.hits = 0
-    return n_kept, n_read
-
-
-@kernel
-def sort_best(best, n, mode):
-    """Turn the heap of messages into a list, best first, with scores instead of keys for TOPK."""
-    for end in range(n - 1, 0, -1):
-        swap(best, 0, end)
-        sift_best(best, end)
-    if mode == TOPK:
-        for i in range(n):
-            best[i].key = -best[i].key
+    return n_kept
 
 
 @kernel
 def search(index, messages, idf, question, terms, dense, moment, scratch):
     """Write the k best live messages to `scratch.best`, best first; returns how many there are, or NEED_ROOM.
 
-    `terms` are the distinct words of the question, `dense` holds their weights and is 0 elsewhere: count * idf for TOPK, anything
-    positive for ALL and ANY. On return `key` is the score (TOPK) or the distance (ALL, ANY).
+    `terms` are the distinct words of the question, `dense` holds their weights and is 0 elsewhere: count * idf for
+    TOPK, anything positive for ALL and ANY. On return `key` is the score (TOPK) or the distance (ALL, ANY).
 
     Paper: [CkQST] section 2.2, the inverted linear quadtree as object index, dead messages met lazily.
     Departs: nodes hold equal numbers of messages instead of equal areas; segments by time instead of one tree;
     the words of a question are bounded together, node by node.
     """
     segments, members, boxes, skips, postings = index.segments, index.members, index.boxes, index.skips, index.postings
-    best, queue, tallies, touched, work = scratch.best, scratch.queue, scratch.tallies, scratch.touched, scratch.work
-    rows, n_terms = messages.rows, terms.size
+    best, queue, leaves, work, n_terms = scratch.best, scratch.queue, scratch.leaves, scratch.work, terms.size
+    tallies, spans, touched = scratch.tallies, scratch.spans, scratch.touched
+    rows, words, counts = messages.rows, messages.terms, messages.counts
     k = min(question.k, members.size + index.recent.size)
-    if boxes.size > queue.size or segments.size * n_terms > scratch.ways.size or k > best.size:
+    if boxes.size > queue.size or segments.size * n_terms > scratch.ways.size:
         return NEED_ROOM
-    need = n_terms if question.mode == ALL else 1
+    if k > best.size or n_terms * FAN > spans.size:
+        return NEED_ROOM
     x, y, z = to_point(index.metric, question.x, question.y)
-    aim = Aim(question.mode, need, question.alpha, index.metric, index.max_distance, x, y, z)
+    need = n_terms if question.mode == ALL else 1
+    aim = Aim(question.mode, need, k, question.alpha, index.metric, index.max_distance, x, y, z)
     n = scan_recent(index, messages, idf, question, terms, dense, moment, scratch)
-    limit = limit_of(aim, best, n, k)
+    limit = limit_of(aim, best, n)
     n_queue = seed(index, question, terms, dense, moment, scratch, aim)
     work[SEARCHES] += 1
     while n_queue > 0 and queue[0].bound <= limit:
@@ -463,21 +407,35 @@ def search(index, messages, idf, question, terms, dense, moment, scratch):
             depth += 1
         segment = segments[s]
         ways = scratch.ways[s * n_terms : (s + 1) * n_terms]
-        if depth < segment.depth:
-            work[POSTINGS] += tally_children(ways, skips, postings, segment, depth, node, tallies)
+        work[POSTINGS] += tally_children(ways, skips, postings, segment, depth, node, tallies, spans)
+        if depth + 1 < segment.depth:
             n_queue = push_children(boxes, tallies, aim, limit, queue, n_queue, segment, (s, node))
             continue
-        n_touched = tally_leaf(ways, skips, postings, segment, depth, node, tallies, touched)
-        base = segment.member_start + ((node - first_node(depth)) << LEAF_BITS)
-        n_kept, n_read = sift_leaf(members, base, tallies, touched, n_touched, aim, moment, limit)
-        work[POSTINGS] += n_read
-        for i in range(n_kept):
-            member = members[base + touched[i]]
-            bound = tallies[touched[i]].cap
-            tallies[touched[i]].cap = 0.0
-            if bound <= limit and is_alive(rows[member.slot], member.sequence, moment.last, moment.clock, moment.count):
-                work[VERIFIED] += 1
-                n = verify(index, messages, idf, question, dense, member.slot, best, n)
-                limit = limit_of(aim, best, n, k)
-    sort_best(best, n, question.mode)
+        n_leaves = push_children(boxes, tallies, aim, limit, leaves, 0, segment, (s, node))
+        while n_leaves > 0 and leaves[0].bound <= limit:
+            leaf = leaves[0].node - first_node(depth + 1)
+            n_leaves = pop(leaves, n_leaves)
+            work[LEAVES] += 1
+            child, first = leaf & (FAN - 1), leaf << LEAF_BITS
+            if aim.mode == ALL:
+                n_touched = meet_leaf(spans, n_terms, child, postings, first, tallies, touched)
+            else:
+                n_touched = tally_leaf(ways, spans, child, postings, first, tallies, touched)
+            base = segment.member_start + first
+            floor = bound_of(aim, box_squared(x, y, z, boxes[segment.box_start + first_node(depth + 1) + leaf]), 0.0)
+            n_kept = sift_leaf(members, base, tallies, touched, n_touched, aim, moment, (limit, floor - _LOOSE))
+            work[POSTINGS] += n_touched
+            for i in range(n_kept):
+                member, tally = members[base + touched[i]], tallies[touched[i]]
+                bound, tally.cap = tally.cap, 0.0
+                row = rows[member.slot]
+                if bound <= limit and is_alive(row, member.sequence, moment.last, moment.clock, moment.newest):
+                    work[VERIFIED] += 1
+                    key = key_of(row, words, counts, idf, dense, question, aim.metric, aim.max_distance)
+                    n = offer(best, n, k, key, member.sequence, member.slot)
+                    limit = limit_of(aim, best, n)
+    sort_best(best, n)
+    if question.mode == TOPK:
+        for i in range(n):
+            best[i].key = -best[i].key
     return n

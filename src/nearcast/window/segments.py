@@ -1,10 +1,11 @@
 """Messages go in; segments of the index come out: records, and the kernels that write and look into them.
 
 A segment is an immutable piece of the index: messages that arrived one after another, lined up along a Hilbert curve. A
-message's place in that line is its *rank*. Ranks are cut into leaves of `LEAF` messages, and 16 leaves, 16 times 16 leaves
-and so on make a *node*, up to the root; nodes are numbered as in a heap (the children of node i are 16 i + 1 to 16 i + 16),
-and each has a box around its messages. Every term has a list of postings in order of rank, so that the postings of a
-node are a range of the list. Long lists have *skips*: the range and the largest unit weight for each node down to some depth.
+message's place in that line is its *rank*. Ranks are cut into leaves of `LEAF` messages, and 16 leaves, 16 times 16
+leaves and so on make a *node*, up to the root; nodes are numbered as in a heap (the children of node i are 16 i + 1 to
+16 i + 16), and each has a box around its messages. Every term has a list of postings in order of rank, so that the
+postings of a node are a range of the list. Long lists have *skips*: the range and the largest unit weight for each node
+down to some depth.
 
 All segments share pools; positions inside a segment count from where its part of the pool begins.
 """
@@ -28,7 +29,7 @@ SKIP_DENSITY = 4  # postings per node that make skips worth their room
 NO_TERM = -1
 
 
-def record(*fields: tuple[str, str]) -> np.dtype:  # type: ignore[type-arg]
+def record(*fields: tuple[str, str]) -> np.dtype:
     """An aligned record type; its fields are attributes in plain Python as they are in kernels."""
     return np.dtype((np.record, np.dtype(list(fields), align=True)))
 
@@ -174,6 +175,15 @@ def mark_alive(rows, members, last, clock, count, alive, expiries):
 
 
 @kernel
+def line_up(members, order, lined):
+    """Write the members in the given order."""
+    for rank in range(order.size):
+        member, to = members[order[rank]], lined[rank]
+        to.x, to.y, to.z = member.x, member.y, member.z
+        to.sequence, to.code, to.slot = member.sequence, member.code, member.slot
+
+
+@kernel
 def tally(messages, members, tallies, distinct):
     """Count the messages of every term into `tallies`, zeros before; returns the number of terms and of postings."""
     n_distinct = 0
@@ -300,8 +310,8 @@ def fill_boxes(rows, members, metric, depth, boxes):
 
 
 def leaf_depth(n_members: int) -> int:
-    """Depth of the leaves of a segment."""
-    depth = 0
+    """Depth of the leaves of a segment; the root is never one."""
+    depth = 1
     while n_members > LEAF << (FAN_BITS * depth):
         depth += 1
     return depth

@@ -1,0 +1,107 @@
+"""Two binary heaps in record arrays: the best messages found so far, and the nodes still to be looked at: kernels."""
+
+from __future__ import annotations
+
+from nearcast.jit import kernel
+from nearcast.window.segments import record
+
+QUEUED = record(
+    ("bound", "f8"),
+    ("segment", "i4"),
+    ("node", "i4"),
+)
+BEST = record(
+    ("key", "f8"),  # distance, or minus the score while searching: the smaller the better
+    ("sequence", "i8"),
+    ("slot", "i4"),
+)
+
+
+@kernel
+def worse(a, b):
+    """Does the first message come after the second?"""
+    return a.key > b.key or (a.key == b.key and a.sequence < b.sequence)
+
+
+@kernel
+def swap(heap, i, j):
+    """Exchange two messages."""
+    a, b = heap[i], heap[j]
+    a.key, b.key = b.key, a.key
+    a.sequence, b.sequence = b.sequence, a.sequence
+    a.slot, b.slot = b.slot, a.slot
+
+
+@kernel
+def sift_best(heap, n):
+    """Let the first message sink to its place: the worst of n messages comes first."""
+    at = 0
+    while 2 * at + 1 < n:
+        child = 2 * at + 1
+        if child + 1 < n and worse(heap[child + 1], heap[child]):
+            child += 1
+        if not worse(heap[child], heap[at]):
+            return
+        swap(heap, at, child)
+        at = child
+
+
+@kernel
+def offer(heap, n, k, key, sequence, slot):
+    """Keep the message if it is among the k best; returns how many are kept."""
+    if n == k:
+        worst = heap[0]
+        if key > worst.key or (key == worst.key and sequence < worst.sequence):
+            return n
+        worst.key, worst.sequence, worst.slot = key, sequence, slot
+        sift_best(heap, n)
+        return n
+    new = heap[n]
+    new.key, new.sequence, new.slot = key, sequence, slot
+    at = n
+    while at > 0 and worse(heap[at], heap[(at - 1) >> 1]):
+        swap(heap, at, (at - 1) >> 1)
+        at = (at - 1) >> 1
+    return n + 1
+
+
+@kernel
+def push(queue, n, bound, segment, node):
+    """Add a node to the queue; returns its new length."""
+    at = n
+    while at > 0 and queue[(at - 1) >> 1].bound > bound:
+        over = queue[(at - 1) >> 1]
+        entry = queue[at]
+        entry.bound, entry.segment, entry.node = over.bound, over.segment, over.node
+        at = (at - 1) >> 1
+    entry = queue[at]
+    entry.bound, entry.segment, entry.node = bound, segment, node
+    return n + 1
+
+
+@kernel
+def pop(queue, n):
+    """Drop the first node of the queue; returns its new length."""
+    n -= 1
+    last = queue[n]
+    at = 0
+    while 2 * at + 1 < n:
+        child = 2 * at + 1
+        if child + 1 < n and queue[child + 1].bound < queue[child].bound:
+            child += 1
+        if queue[child].bound >= last.bound:
+            break
+        entry, under = queue[at], queue[child]
+        entry.bound, entry.segment, entry.node = under.bound, under.segment, under.node
+        at = child
+    entry = queue[at]
+    entry.bound, entry.segment, entry.node = last.bound, last.segment, last.node
+    return n
+
+
+@kernel
+def sort_best(best, n):
+    """Turn the heap of messages into a list, best first."""
+    for end in range(n - 1, 0, -1):
+        swap(best, 0, end)
+        sift_best(best, end)
