@@ -173,7 +173,9 @@ class Display:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        if self._console.is_terminal:
+            self._progress.stop()
+        self._console.file.close()
 
     def show(self, stage: str, totals: Totals, head: Head) -> None:
         """Take what `run` tells."""
@@ -192,7 +194,7 @@ class Display:
             total = None if stage == "start" else head.rows
             self._progress.update(self._task, description=text, completed=totals.rows, total=total)
         elif stage == "start" or now - self._shown_at >= self._EVERY_S or totals.next_batch == head.batches:
-            self._shown_at = now
+            self._shown_at = 0.0 if stage == "start" else now
             rows = "" if stage == "start" else f"{totals.rows:,}/{head.rows:,} rows, "
             print(rows + text, file=self._console.file, flush=True)
 
