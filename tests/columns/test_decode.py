@@ -346,7 +346,7 @@ def subscription_rows(draw: Any, lists: bool) -> list[dict[str, Any]]:
     return rows
 
 
-@settings(max_examples=300 if COMPILED else 60, deadline=None)
+@settings(max_examples=150 if COMPILED else 60)
 @given(st.data())
 def test_the_bulk_door_agrees_with_the_row_wise_one(data: Any) -> None:
     lists = data.draw(st.booleans())
@@ -366,7 +366,7 @@ def test_the_bulk_door_agrees_with_the_row_wise_one(data: Any) -> None:
         assert plain(decode_subscriptions(whole.drop_columns(dropped), rules)) == expected
 
 
-@settings(max_examples=60 if COMPILED else 15, deadline=None)
+@settings(max_examples=60 if COMPILED else 15)
 @given(st.data())
 def test_filtering_a_part_keeps_the_rest_as_it_was(data: Any) -> None:
     chosen = data.draw(st.lists(st.sampled_from(SUBSCRIPTIONS), max_size=8))

@@ -302,7 +302,7 @@ def message_rows(draw: Any) -> list[dict[str, Any]]:
     return draw(st.lists(row, max_size=12))
 
 
-@settings(max_examples=150 if COMPILED else 30, deadline=None)
+@settings(max_examples=150 if COMPILED else 30)
 @given(message_rows(), st.sampled_from([PLANE, GLOBE]), st.sampled_from([None, "string", "integer"]), st.data())
 def test_the_two_doors_agree(rows: list[dict[str, Any]], space: Space, expected: str | None, data: Any) -> None:
     whole = table(rows)
@@ -392,7 +392,7 @@ def test_memory_settles_under_churn_and_words_stay() -> None:
         if n % 10 == 0:
             for sequence, *_, words in content(messages).values():
                 assert len(words) == (17 if sequence > 1 else 2)
-    assert max(sizes[rounds // 2 :]) <= max(sizes[: rounds // 2])
+    assert max(sizes[rounds // 2 :]) <= 1.5 * max(sizes[: rounds // 2])
     messages.free(np.array(held, dtype=np.int32))
     messages.free(np.zeros(0, dtype=np.int32))
     assert content(messages) == {1: (1, 0, 0, 10, {"first": 1, "message": 1})}

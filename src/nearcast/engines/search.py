@@ -37,6 +37,8 @@ def best_live(
     start, n_terms = int(row["term_start"]), int(row["n_terms"])
     terms = layout.terms[start : start + n_terms]
     live, idf = around.live, around.vocabulary.idf
+    if not len(live.table):
+        return np.zeros(0, np.int32), np.zeros(0)
     moment = _moment(around, int(row["since"]), last, clock)
     mode = BY_SCORE if kind == TOPK else ALL if row["mode"] == ALL_WORDS else ANY
     question = Question(

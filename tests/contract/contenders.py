@@ -1,0 +1,135 @@
+"""Every engine that must pass the contract, and brokers that it, or the plainest judge, works in."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from definitions import Ground
+from strategies import METHODS, Event, Seeded, Setting, StreamMaker, make_setting
+
+import nearcast as nc
+from nearcast.columns.decode import KINDS
+from nearcast.engines.checks import NEAREST, TOPK
+from nearcast.engines.oracle import KeeperOracle, SimilarOracle, WithinOracle
+from nearcast.model.message import Message
+from nearcast.model.query import QUERIES, Nearest, Query, Similar, TopK, Within
+from nearcast.model.region import Box, Circle
+from nearcast.window.scan import ScanIndex
+
+
+class Contender(NamedTuple):
+    """An engine of one kind of query."""
+
+    kind: str
+    name: str
+    make: Callable[[Any, Any], Any]  # from its table and surroundings
+
+    def __repr__(self) -> str:
+        return f"{self.kind}-{self.name}"
+
+
+CONTENDERS = [
+    Contender("within", "oracle", WithinOracle),
+    Contender("similar", "oracle", SimilarOracle),
+    Contender("topk", "oracle", partial(KeeperOracle, TOPK)),
+    Contender("nearest", "oracle", partial(KeeperOracle, NEAREST)),
+]
+
+
+def broker_class(contender: Contender) -> type[nc.Broker]:
+    """Brokers in which the contender answers for its kind."""
+
+    class Contested(nc.Broker):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            kind = KINDS.index(contender.kind)
+            engine = contender.make(self._tables[kind], self._around)
+            for engines in (self._notifiers, self._keepers, self._engines):
+                if kind in engines:
+                    engines[kind] = engine
+
+    return Contested
+
+
+class Judge(nc.Broker):
+    """Oracles over an index that tries every message: nothing is filed anywhere."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._live.index = ScanIndex(self.space)  # type: ignore[assignment]
+
+
+def engine_of(broker: nc.Broker, contender: Contender) -> Any:
+    return broker._engines[KINDS.index(contender.kind)]
+
+
+def table_of(broker: nc.Broker, contender: Contender) -> Any:
+    return broker._tables[KINDS.index(contender.kind)]
+
+
+def made(kind: type[nc.Broker], setting: Setting) -> nc.Broker:
+    """A broker of this class in the setting."""
+    like = setting.broker()
+    return kind(like.space, like.window, like._vocabulary.weights)
+
+
+def stream(seed: int, contender: Contender, n_events: int) -> tuple[Setting, list[Event]]:
+    """Events that only the contender's kind of query has a part in."""
+    source = Seeded(seed)
+    setting = make_setting(source)
+    while contender.kind == "topk" and setting.lifetime is None:
+        setting = make_setting(source)
+    maker = StreamMaker(source, setting)
+    wanted = QUERIES[contender.kind]
+    events: list[Event] = []
+    while len(events) < n_events:
+        event = maker.make("subscribe" if len(events) < 4 else source.pick(METHODS))
+        maker.kinds = {n: kind for n, kind in maker.kinds.items() if kind is wanted}
+        if event.method != "subscribe" or isinstance(event.arguments[1], wanted):
+            events.append(event)
+    return setting, events
+
+
+class Town:
+    """Many seeded queries and messages of a hundred words, anywhere and on a grid."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.ground = Ground((0, 0, 16, 16), "euclidean")
+        self.words = [f"word{n}" for n in range(100)]
+        self.shares = [1 / (n + 1) for n in range(100)]
+
+    @property
+    def space(self) -> nc.Space:
+        return nc.Space(self.ground.bounds)
+
+    def place(self) -> tuple[float, float]:
+        x, y = self.random.uniform(-1, 17), self.random.uniform(-1, 17)
+        return (round(x), round(y)) if self.random.random() < 0.5 else (x, y)
+
+    def some_words(self, most: int) -> list[str]:
+        return self.random.choices(self.words, self.shares, k=self.random.randint(1, most))
+
+    def query(self, kind: str) -> Query:
+        (x, y), words = self.place(), self.some_words(3)
+        backfill = self.random.random() < 0.8
+        if kind == "within":
+            side = self.random.choice([1.0, 4.0, 8.0])
+            region = Box(x, y, x + side, y + side) if self.random.random() < 0.5 else Circle(x, y, side)
+            return Within(region, self.random.choice([" OR ".join(words), tuple(words[:2])]), backfill)
+        if kind == "similar":
+            share, tau = self.random.choice([0.25, 0.5, 0.75]), self.random.choice([0.6, 0.75, 0.9])
+            return Similar(x, y, words, share, tau, self.random.choice(["weighted", "jaccard", "cosine"]), backfill)
+        k = self.random.choice([1, 2, 5, 20, 60])
+        if kind == "topk":
+            return TopK(x, y, words, k, self.random.random(), backfill)
+        return Nearest(x, y, words, k, self.random.choice(["all", "any"]), backfill)
+
+    def messages(self, n: int, first: int = 0) -> Iterator[Message]:
+        for i in range(first, first + n):
+            life = self.random.choice([None, None, None, 50, 400])
+            ts = 10 * i + self.random.choice([0, 0, 0, -30])
+            yield Message(i, *self.place(), None, self.some_words(6), ts, None if life is None else ts + life)

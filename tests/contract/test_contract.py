@@ -1,0 +1,216 @@
+"""What every engine must do, whatever it files where."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compare import identical
+from strategies import Event, Seeded
+
+import nearcast as nc
+from contract.contenders import CONTENDERS, Contender, Judge, Town, broker_class, engine_of, made, stream, table_of
+from nearcast.errors import InvalidInput
+from nearcast.model.update import Update
+
+COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+N_SEEDS = 10 if COMPILED else 3
+N_EVENTS = 100
+N_SUBSCRIPTIONS, N_MESSAGES = (200, 800) if COMPILED else (25, 120)
+WINDOWS = [nc.Window(count=100), nc.Window(age=1.5), nc.Window(count=150, age=1), nc.Window(count=40, age=10)]
+
+every_engine = pytest.mark.parametrize("contender", CONTENDERS, ids=repr)
+
+
+def told(broker: nc.Broker, event: Event) -> tuple[list[Update], str | None]:
+    """The updates of an event, and the field for which it was refused."""
+    try:
+        return list(event.happen_to(broker) or ()), None
+    except InvalidInput as error:
+        return [], error.field
+
+
+def ids_of(events: Iterable[Event]) -> set[Any]:
+    return {event.arguments[0] for event in events if event.method == "subscribe"}
+
+
+def results(broker: nc.Broker, id: Any) -> Any:
+    try:
+        return broker.results(id)
+    except InvalidInput:
+        return None
+
+
+def same_results(ours: nc.Broker, theirs: nc.Broker, ids: Iterable[Any]) -> None:
+    for id in ids:
+        assert results(ours, id) == results(theirs, id), f"results of {id!r}"
+
+
+@every_engine
+def test_updates_are_those_of_the_brute_force(contender: Contender) -> None:
+    for seed in range(N_SEEDS):
+        setting, events = stream(seed, contender, N_EVENTS)
+        ours, judge = made(broker_class(contender), setting), made(Judge, setting)
+        for event in events:
+            (updates, refused), (expected, also_refused) = told(ours, event), told(judge, event)
+            assert refused == also_refused, f"seed {seed}, {event}"
+            identical(updates, expected)
+            ours.check()
+            same_results(ours, judge, ids_of(events))
+
+
+@every_engine
+@pytest.mark.parametrize("window", WINDOWS, ids=repr)
+def test_a_town(contender: Contender, window: nc.Window) -> None:
+    town = Town(WINDOWS.index(window))
+    queries = [(n, town.query(contender.kind)) for n in range(N_SUBSCRIPTIONS)]
+    messages = list(town.messages(N_MESSAGES))
+    brokers = [kind(town.space, window) for kind in (broker_class(contender), Judge)]
+    third = N_MESSAGES // 3
+    said: list[list[Update]] = [[], []]
+    for broker, updates in zip(brokers, said, strict=True):
+        updates += broker.subscribe_many(queries[: N_SUBSCRIPTIONS // 2])
+        updates += broker.publish(messages[:third])
+        updates += broker.subscribe_many(queries[N_SUBSCRIPTIONS // 2 :])
+        broker.unsubscribe_many(range(0, N_SUBSCRIPTIONS, 7))
+        updates += broker.publish(messages[third:])
+        broker.check()
+    assert len(said[0]) > N_SUBSCRIPTIONS
+    identical(*said)
+    same_results(*brokers, range(N_SUBSCRIPTIONS))
+    n_arrivals = brokers[0].stats()["messages"]["sequence"]
+    for broker in brokers:
+        work = engine_of(broker, contender).stats()
+        candidates = work.get("candidates", work.get("tried"))
+        assert 0 < candidates <= n_arrivals * N_SUBSCRIPTIONS
+
+
+def sequences(broker: nc.Broker) -> dict[Any, int]:
+    """Of the live messages, by id."""
+    table = broker._live.table
+    slots = table.live_slots
+    return dict(zip(table.ids.to_arrow(slots).to_pylist(), table.layout.rows["sequence"][slots].tolist(), strict=True))
+
+
+@every_engine
+def test_applying_updates_gives_the_results(contender: Contender) -> None:
+    notifies = contender.kind in ("within", "similar")
+    for seed in range(N_SEEDS):
+        setting, events = stream(seed, contender, N_EVENTS)
+        broker = made(broker_class(contender), setting)
+        if notifies and setting.lifetime is None:
+            continue  # no result is kept
+        held: dict[Any, Counter[Any]] = {}
+        for event in events:
+            before = sequences(broker)
+            updates, refused = told(broker, event)
+            after = sequences(broker)
+            if refused is None and event.method in ("subscribe", "unsubscribe"):
+                held[event.arguments[0]] = Counter()
+            if notifies:  # what expires leaves silently
+                for messages in held.values():
+                    for message in [m for m in messages if before.get(m) != after.get(m)]:
+                        del messages[message]
+            for update in updates:
+                held[update.subscription][update.message] += 1 if update.sign == "+" else -1
+            for id, messages in held.items():
+                shown = results(broker, id)
+                if shown is not None:
+                    assert min(messages.values(), default=0) >= 0, f"seed {seed}: {id!r} lost what it never had"
+                    assert +messages == Counter(message for message, _ in shown), f"seed {seed}, {event}, {id!r}"
+
+
+@every_engine
+def test_how_messages_are_cut_into_batches_does_not_matter(contender: Contender) -> None:
+    for seed in range(N_SEEDS):
+        setting, events = stream(seed, contender, N_EVENTS)
+        whole, cut = (made(broker_class(contender), setting) for _ in range(2))
+        for event in events:
+            if event.method == "subscribe":
+                assert told(whole, event) == told(cut, event)
+        messages = [event.arguments[0] for event in events if event.method == "publish"]
+        expected = list(whole.publish(messages))
+        source, said = Seeded(seed), []
+        while messages:
+            n = source.pick((1, 2, 5, 30))
+            said += cut.publish(messages[:n])
+            messages = messages[n:]
+        identical(expected, said)
+        same_results(whole, cut, ids_of(events))
+        whole.check()
+
+
+@every_engine
+def test_what_was_removed_leaves_no_trace(contender: Contender) -> None:
+    town = Town(5)
+    window = nc.Window(count=60)
+    ours, never = (broker_class(contender)(town.space, window) for _ in range(2))
+    base = [(n, town.query(contender.kind)) for n in range(10)]
+    passing = [(100 + n, town.query(contender.kind)) for n in range(30)]
+    sizes = []
+    for n in range(4):
+        messages = list(town.messages(40, 40 * n))
+        identical(ours.publish(messages), never.publish(messages))
+        if n == 0:
+            identical(ours.subscribe_many(base), never.subscribe_many(base))
+        ours.subscribe_many(passing)
+        assert len(table_of(ours, contender)) == 40
+        ours.check()
+        assert ours.unsubscribe_many(id for id, _ in passing).rejects == []
+        ours.check()
+        assert len(table_of(ours, contender)) == len(table_of(never, contender)) == 10
+        same_results(ours, never, range(10))
+        sizes.append(table_of(ours, contender).nbytes + engine_of(ours, contender).stats()["bytes"])
+    assert max(sizes[2:]) <= 1.5 * max(sizes[:2])
+    ours.unsubscribe_many(range(10))
+    assert len(table_of(ours, contender)) == 0
+    ours.check()
+    assert not list(ours.publish(town.messages(20, 160)))
+
+
+@every_engine
+def test_a_restored_engine_goes_on_as_if_it_had_never_stopped(contender: Contender, tmp_path: Path) -> None:
+    kind = broker_class(contender)
+    for seed in range(N_SEEDS):
+        setting, events = stream(seed, contender, N_EVENTS)
+        never, stopped = made(kind, setting), made(kind, setting)
+        stops = {Seeded(seed).pick(range(N_EVENTS)), N_EVENTS // 2}
+        for at, event in enumerate(events):
+            if at in stops:
+                stopped.snapshot(tmp_path / "broker")
+                stopped = kind.restore(tmp_path / "broker")
+                assert type(engine_of(stopped, contender)) is type(engine_of(never, contender))
+                same_results(never, stopped, ids_of(events))
+                assert engine_of(stopped, contender).stats().keys() == engine_of(never, contender).stats().keys()
+            (expected, refused), (updates, also_refused) = told(never, event), told(stopped, event)
+            assert refused == also_refused, f"seed {seed}, {event}"
+            identical(expected, updates)
+            stopped.check()
+        same_results(never, stopped, ids_of(events))
+
+
+@every_engine
+def test_the_same_events_give_the_same_updates(contender: Contender) -> None:
+    setting, events = stream(3, contender, N_EVENTS)
+    one, two = (made(broker_class(contender), setting) for _ in range(2))
+    assert [told(one, event) for event in events] == [told(two, event) for event in events]
+
+
+@every_engine
+def test_memory_settles_under_churn(contender: Contender) -> None:
+    town = Town(9)
+    broker = broker_class(contender)(town.space, nc.Window(count=50, age=1))
+    sizes = []
+    rounds = 60 if COMPILED else 8
+    for n in range(rounds):
+        broker.subscribe_many([(20 * n + i, town.query(contender.kind)) for i in range(20)])
+        broker.publish(town.messages(30, 30 * n))
+        if n >= 2:
+            broker.unsubscribe_many(range(20 * (n - 2), 20 * (n - 1)))
+        sizes.append(table_of(broker, contender).nbytes + engine_of(broker, contender).stats()["bytes"])
+    broker.check()
+    assert max(sizes[rounds // 2 :]) <= 2 * max(sizes[: rounds // 2])
