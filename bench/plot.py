@@ -64,7 +64,7 @@ def tables(figure: Figure, lines: Iterable[Line]) -> list[Rows]:
     made = [Rows(f"{figure.title}: per CPU second", [swept, *named], [])]
     for x in xs:
         made[0].body.append([number(x), *(_rate_cell(figure, by_point, x, name) for name in named)])
-    laps = Rows(f"{figure.title}: microseconds, p50 / p99 (longest)", [swept, "group", *named], [])
+    laps = Rows(f"{figure.title}: CPU microseconds, p50 / p99 (longest)", [swept, "group", *named], [])
     for x in xs:
         groups: dict[str, None] = {}
         for name in named:
@@ -103,8 +103,8 @@ def _laps(line: Line | None) -> dict[str, list[dict[str, float]]]:
 def _lap_cell(found: Sequence[dict[str, float]] | None) -> str:
     if not found:
         return "-"
-    p50, p99 = (median(laps[f"wall_{name}_us"] for laps in found) for name in ("p50", "p99"))
-    return f"{number(p50)} / {number(p99)} ({number(max(laps['wall_max_us'] for laps in found))})"
+    p50, p99 = (median(laps[f"cpu_{name}_us"] for laps in found) for name in ("p50", "p99"))
+    return f"{number(p50)} / {number(p99)} ({number(max(laps['cpu_max_us'] for laps in found))})"
 
 
 def _memory_cell(line: Line | None) -> str:

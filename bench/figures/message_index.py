@@ -16,6 +16,7 @@ FIGURE = Figure(
         "20 nearest, all words": (Questions, {"kind": "nearest_all"}),
         "20 nearest, any word": (Questions, {"kind": "nearest_any"}),
     },
-    sizes={"messages": "zipf", "arrivals": 50_000, "questions": 1_000, "words": (1, 2, 3, 4, 5), "checked": 5},
+    repeats=3,
+    sizes={"messages": "zipf", "arrivals": 50_000, "questions": 500, "words": (1, 2, 3, 4, 5), "checked": 5},
     tiny={"window": (3_000,), "arrivals": 2_000, "questions": 20, "words": (1, 3), "checked": 5},
 )

@@ -10,6 +10,7 @@ FIGURE = Figure(
     expected=SYNTHETIC.expected,
     sweep=SYNTHETIC.sweep,
     series=SYNTHETIC.series,
+    repeats=SYNTHETIC.repeats,
     sizes={**SYNTHETIC.sizes, "messages": "poi_simplegeo_us"},
     tiny={**SYNTHETIC.tiny, "messages": "zipf", "window": ()},
 )

@@ -9,6 +9,7 @@ FIGURE = Figure(
     expected="messages a second fall as 1 / subscriptions: every subscription is tried for every message",
     sweep=("subscriptions", (1_000, 10_000, 100_000)),
     series={kind: (Publish, {"kind": kind}) for kind in ("within", "similar", "topk", "nearest_all", "nearest_any")},
+    repeats=3,
     sizes={
         "messages": "zipf",
         "window": 5_000,
