@@ -11,11 +11,13 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_CONFIG: Any = numba.config  # its settings appear at run time, unknown to type checkers
 
 NEED_ROOM = -1  # a reading kernel's answer when its output array is too small: double it and ask again
 
@@ -30,7 +32,7 @@ def _kernel_folder() -> str:
     parent = os.environ.get("NEARCAST_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "nearcast"
     )
-    checked = "-checked" if numba.config.BOUNDSCHECK else ""
+    checked = "-checked" if _CONFIG.BOUNDSCHECK else ""
     return os.path.join(parent, "kernels-" + digest.hexdigest()[:16] + checked)
 
 
@@ -40,11 +42,11 @@ KERNELS: list[Any] = []  # every kernel, so that tests can see that each was com
 
 def kernel(function: F) -> F:
     """Compile `function` with Numba: cached on disk, free of the GIL, exact IEEE arithmetic."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = _FOLDER  # read while decorating only; put back so that nothing global changes
+    before = _CONFIG.CACHE_DIR
+    _CONFIG.CACHE_DIR = _FOLDER  # read while decorating only; put back so that nothing global changes
     try:
-        compiled = numba.njit(cache=True, nogil=True)(function)
+        compiled: Any = numba.njit(cache=True, nogil=True)(function)
     finally:
-        numba.config.CACHE_DIR = before
+        _CONFIG.CACHE_DIR = before
     KERNELS.append(compiled)
-    return compiled  # type: ignore[no-any-return]
+    return cast(F, compiled)

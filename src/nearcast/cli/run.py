@@ -180,8 +180,9 @@ class Display:
     def show(self, stage: str, totals: Totals, head: Head) -> None:
         """Take what `run` tells."""
         now = time.monotonic()
-        if stage == "start":
-            text = "starting Spark"
+        waiting = {"start": "starting Spark", "read": "reading and sorting the input on Spark"}
+        if stage in waiting:
+            text = waiting[stage]
         else:
             if self._first_rows is None:
                 self._first_rows, self._began = totals.rows, now
@@ -191,11 +192,11 @@ class Display:
                 f"{totals.counts['rejects']:,} rejects, {rate:,.0f} rows/s"
             )
         if self._console.is_terminal:
-            total = None if stage == "start" else head.rows
+            total = None if stage in waiting else head.rows
             self._progress.update(self._task, description=text, completed=totals.rows, total=total)
-        elif stage == "start" or now - self._shown_at >= self._EVERY_S or totals.next_batch == head.batches:
-            self._shown_at = 0.0 if stage == "start" else now
-            rows = "" if stage == "start" else f"{totals.rows:,}/{head.rows:,} rows, "
+        elif stage in waiting or now - self._shown_at >= self._EVERY_S or totals.next_batch == head.batches:
+            self._shown_at = 0.0 if stage in waiting else now
+            rows = "" if stage in waiting else f"{totals.rows:,}/{head.rows:,} rows, "
             print(rows + text, file=self._console.file, flush=True)
 
 

@@ -58,14 +58,11 @@ class Intake:
         Where batches are written.
     batch_rows
         How many rows a batch holds at most.
-    stage
-        Reads files and puts their events in order; `in_memory` unless told otherwise.
     """
 
-    def __init__(self, store: Store, batch_rows: int = BATCH_ROWS, stage: Stage | None = None) -> None:
+    def __init__(self, store: Store, batch_rows: int = BATCH_ROWS) -> None:
         self._store = store
         self._batch_rows = batch_rows
-        self._stage = stage or in_memory
         self.head = read_head(store)
         self._seen: dict[str, tuple[int, int]] = {}
         for run in range(self.head.runs):
@@ -81,10 +78,13 @@ class Intake:
         now = {file: (file.size, file.changed_ns) for file in files}
         return [file for file, state in now.items() if self._seen.get(file.path, state) != state]
 
-    def take(self, files: list[SourceFile]) -> Head:
-        """Read `files`, write their batches, and make them known; return how far the intake has come."""
+    def take(self, files: list[SourceFile], stage: Stage | None = None) -> Head:
+        """Read `files`, write their batches, and make them known; return how far the intake has come.
+
+        `stage` reads the files and puts their events in order; `in_memory` unless told otherwise.
+        """
         number, rows = self.head.batches, 0
-        for table in resized(self._stage(files), self._batch_rows):
+        for table in resized((stage or in_memory)(files), self._batch_rows):
             write_table(self._store.batch(number), table)
             number += 1
             rows += table.num_rows

@@ -22,16 +22,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import nearcast as nc
-from nearcast.cluster.intake import BATCH_ROWS, Head, Intake
+from nearcast.cluster.intake import BATCH_ROWS, Head, Intake, Stage
 from nearcast.cluster.progress import Totals, read_totals, record_step
 from nearcast.cluster.session import embedded_master, start_session
 from nearcast.cluster.sources import Input, SourceFile, find_files, read_texts
+from nearcast.cluster.staging import is_large, on_spark
 from nearcast.cluster.store import Store, read_json, write_json
 from nearcast.cluster.turn import Settings, save_weights
 from nearcast.errors import InvalidInput, SetupError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 WORLD = (-180.0, -90.0, 180.0, 90.0)
@@ -191,9 +192,11 @@ class _Pipeline:
         self._totals = totals
 
     def work(self, new: list[SourceFile]) -> bool:
-        """Read `new` files while Spark starts, then run to the end; return whether it was stopped before."""
+        """Read `new` files, small ones while Spark starts, then run to the end; return whether it was stopped."""
         problems: list[BaseException] = []
-        reading = threading.Thread(target=self._read, args=(new, problems), name="nearcast-intake", daemon=True)
+        by_spark = is_large(new)
+        early = [] if by_spark else new
+        reading = threading.Thread(target=self._read, args=(early, problems), name="nearcast-intake", daemon=True)
         self._watch("start", self._totals, self._intake.head)
         reading.start()
         master = self._options.master or embedded_master(self._settings.n_shards)
@@ -201,6 +204,9 @@ class _Pipeline:
         reading.join()
         if problems:
             raise problems[0]
+        if by_spark:
+            self._watch("read", self._totals, self._intake.head)
+            self._intake.take(new, self._on_spark(spark))
         self._intake.announce(self._totals.next_batch)
         self._watch("run", self._totals, self._intake.head)
         from nearcast.cluster.stream import reports
@@ -213,7 +219,7 @@ class _Pipeline:
         except Exception as error:
             raise self._gave_up(error) from error
         try:
-            self._wait(query)
+            self._wait(query, spark)
         except KeyboardInterrupt:
             return True
         finally:
@@ -228,7 +234,10 @@ class _Pipeline:
         except BaseException as error:
             problems.append(error)
 
-    def _wait(self, query: StreamingQuery) -> None:
+    def _on_spark(self, spark: SparkSession) -> Stage:
+        return on_spark(spark, self._store.checkpoint / "sorted")
+
+    def _wait(self, query: StreamingQuery, spark: SparkSession) -> None:
         """Wait for the query to end; with `follow`, feed it what is new meanwhile."""
         from pyspark.errors import StreamingQueryException
 
@@ -242,7 +251,7 @@ class _Pipeline:
                 ready = [file for file in new if settling.get(file.path) == file]  # unchanged since the last look
                 settling = {file.path: file for file in new}
                 if ready:
-                    self._intake.take(ready)
+                    self._intake.take(ready, self._on_spark(spark) if is_large(ready) else None)
                     self._watch("run", self._totals, self._intake.head)
                     busy_at = time.monotonic()
                 elif self._intake.head.batches > 0 and time.monotonic() - busy_at > _TICK_S:
