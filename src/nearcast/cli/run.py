@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -108,6 +109,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     args = build_parser().parse_args(_joined(argv))
     options = options_from(args)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends a run as Ctrl-C does
     with Display() as display:
         result = run(options, display.show)
     summary = summary_of(result)
