@@ -169,7 +169,7 @@ def test_paper_keys_in_docstrings_and_on_the_page_agree() -> None:
     for path in SOURCES:
         for cited in re.findall(r"Paper:\s*((?:\[[^\]]+\][ ,]*(?:and )?)+)", path.read_text(encoding="utf-8")):
             for key in re.findall(r"\[([^\]]+)\]", cited):
-                used.setdefault(key.upper(), set()).add(path.relative_to(ROOT / "src" / "nearcast").as_posix())
+                used.setdefault(key, set()).add(path.relative_to(ROOT / "src" / "nearcast").as_posix())
     page = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
     sections = re.split(r"^## ", page, flags=re.MULTILINE)[1:]
     listed = {section[1 : section.index("]")]: section for section in sections if section.startswith("[")}

@@ -274,7 +274,7 @@ def test_without_a_window_ids_are_not_checked_and_nothing_expires() -> None:
 
 @dataclass
 class Model:
-    """DESIGN's rules for one window, in a list."""
+    """The rules of one window, in a list."""
 
     window: Window
     clock: int | None = None

@@ -80,7 +80,8 @@ def _why_not(kind: str, table: WithinTable | PointTable, slot: int, row: Any, ar
         return f"not in the result: {kept}"
     if not is_live(row, live.last, live.clock, live.limits.newest):
         return "not in the result: it has expired"
-    return f"not in the result: {int(table.rows['k'][slot])} other messages are better"
+    k = int(table.rows["k"][slot])
+    return f"not in the result: {k} other {'message is' if k == 1 else 'messages are'} better"
 
 
 def _words(terms: Ints, around: Surroundings) -> list[str]:

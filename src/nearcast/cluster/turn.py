@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import time
 import uuid
 from collections import Counter
@@ -173,4 +174,4 @@ def _settings(checkpoint: str, run: str) -> Settings:
 
 def _short(reason: str) -> str:
     """A reason without the value at hand, so that like reasons are counted together."""
-    return reason.split(", got ", 1)[0].split(": ", 1)[0]
+    return re.sub(r" at position \d+$", "", reason.split("\n", 1)[0].split(", got ", 1)[0].split(": ", 1)[0])

@@ -161,8 +161,8 @@ def offer(results, messages, slot, message, rank, event, policy):
 def is_dominated(results, messages, buffer, position, policy):
     """Do k better entries surely outlive this one?
 
-    Paper: [SKYPE] section 6, definition of the k-skyband. Departs: DESIGN's dominance, which holds for every mix of
-    windows.
+    Paper: [SKYPE] section 6, definition of the k-skyband.
+    Departs: asks also who outlives whom, so that it holds for every mix of windows.
     """
     own = messages.rows[results.entries[buffer.start + position].message]
     n = 0

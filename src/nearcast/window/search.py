@@ -378,7 +378,7 @@ def search(index, messages, idf, question, terms, dense, moment, scratch):
     `terms` are the distinct words of the question, `dense` holds their weights and is 0 elsewhere: count * idf for
     TOPK, anything positive for ALL and ANY. On return `key` is the score (TOPK) or the distance (ALL, ANY).
 
-    Paper: [CkQST] section 2.2, the inverted linear quadtree as object index, dead messages met lazily.
+    Paper: [CKQST] section 2.2, the inverted linear quadtree as object index, dead messages met lazily.
     Departs: nodes hold equal numbers of messages instead of equal areas; segments by time instead of one tree;
     the words of a question are bounded together, node by node.
     """
