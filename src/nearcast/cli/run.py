@@ -182,7 +182,11 @@ class Display:
     def show(self, stage: str, totals: Totals, head: Head) -> None:
         """Take what `run` tells."""
         now = time.monotonic()
-        waiting = {"start": "starting Spark", "read": "reading and sorting the input on Spark"}
+        waiting = {
+            "start": "starting Spark",
+            "compile": "compiling, once for this version",
+            "read": "reading and sorting the input on Spark",
+        }
         if stage in waiting:
             text = waiting[stage]
         else:

@@ -29,6 +29,7 @@ from nearcast.cluster.sources import Input, SourceFile, find_files, read_texts
 from nearcast.cluster.staging import is_large, on_spark
 from nearcast.cluster.store import Store, read_json, write_json
 from nearcast.cluster.turn import Settings, save_weights
+from nearcast.cluster.warm import compile_kernels
 from nearcast.errors import InvalidInput, SetupError
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ def run(options: Options, watch: Watch = lambda stage, totals, head: None) -> Re
     options
         What to run.
     watch
-        Told about every step: the stage (``"read"``, ``"start"``, ``"run"``), the totals, and how much input is ready.
+        Told about every step: the stage (``"start"``, ``"compile"``, ``"read"``, ``"run"``), the totals, and how much
+        input is ready.
 
     Raises
     ------
@@ -197,13 +199,19 @@ class _Pipeline:
         by_spark = is_large(new)
         early = [] if by_spark else new
         reading = threading.Thread(target=self._read, args=(early, problems), name="nearcast-intake", daemon=True)
+        warming = threading.Thread(target=compile_kernels, name="nearcast-warm", daemon=True)
         self._watch("start", self._totals, self._intake.head)
         reading.start()
         master = self._options.master or embedded_master(self._settings.n_shards)
+        if master.startswith("local"):
+            warming.start()
         spark = start_session(master, self._settings.n_shards, self._store.checkpoint / "session")
         reading.join()
         if problems:
             raise problems[0]
+        if warming.is_alive():
+            self._watch("compile", self._totals, self._intake.head)
+            warming.join()
         if by_spark:
             self._watch("read", self._totals, self._intake.head)
             self._intake.take(new, self._on_spark(spark))
