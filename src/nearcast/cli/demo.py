@@ -91,7 +91,7 @@ def read_updates(folder: Path) -> list[dict[str, Any]]:
 def people_table(posts: Sequence[dict[str, Any]], updates: Sequence[dict[str, Any]]) -> Table:
     """What the people of the city got: how much, and the last few posts that they were told of."""
     texts = {post["id"]: post["text"] for post in posts}
-    table = Table(title="What some of them got", title_justify="left", show_lines=True)
+    table = Table(title="What some of them got", title_justify="left", show_lines=True, expand=True)
     for name, wide in (("who", 0.9), ("asked", 1.6), ("+ / -", 0.4), ("the last of it", 2.4)):
         table.add_column(name, ratio=int(wide * 10), overflow="fold")
     for person in city.PEOPLE:
