@@ -18,7 +18,7 @@ from nearcast.errors import InvalidInput
 from nearcast.model.update import Update
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-N_SEEDS = 10 if COMPILED else 3
+N_SEEDS = 10 if COMPILED else 2
 N_EVENTS = 100
 N_SUBSCRIPTIONS, N_MESSAGES = (200, 800) if COMPILED else (25, 120)
 WINDOWS = [nc.Window(count=100), nc.Window(age=1.5), nc.Window(count=150, age=1), nc.Window(count=40, age=10)]
@@ -205,7 +205,7 @@ def test_memory_settles_under_churn(contender: Contender) -> None:
     town = Town(9)
     broker = broker_class(contender)(town.space, nc.Window(count=50, age=1))
     sizes = []
-    rounds = 60 if COMPILED else 8
+    rounds = 60 if COMPILED else 6
     for n in range(rounds):
         broker.subscribe_many([(20 * n + i, town.query(contender.kind)) for i in range(20)])
         broker.publish(town.messages(30, 30 * n))

@@ -12,7 +12,7 @@ from nearcast.engines.checks import NEAREST, TOPK
 from nearcast.engines.search import best_live, matching_similar, matching_within
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-N_MESSAGES, N_QUERIES = (1500, 120) if COMPILED else (80, 12)
+N_MESSAGES, N_QUERIES = (1500, 50) if COMPILED else (60, 6)
 
 
 def filled(kind: type[nc.Broker], seed: int, window: nc.Window) -> tuple[nc.Broker, Town]:
