@@ -18,7 +18,6 @@ from nearcast.columns.decode import (
     as_subscription,
     decode_subscriptions,
     pack_clauses,
-    rows_of,
 )
 from nearcast.columns.subscriptions import WithinRows, split_clauses
 from nearcast.errors import InvalidInput
@@ -393,11 +392,3 @@ def test_clauses_are_packed_one_after_another() -> None:
         vocabulary.encode(from_lists(pa.array([], pa.list_(pa.string())))), np.zeros(0, np.int32)
     )
     assert packed.size == sizes.size == 0
-
-
-def test_rows_of_arrow_and_of_anything_else() -> None:
-    assert rows_of(pa.table({"id": [1, 2]})) == [{"id": 1}, {"id": 2}]
-    assert rows_of(pa.array(["a"])) == ["a"]
-    assert rows_of(pa.chunked_array([["a"], ["b"]])) == ["a", "b"]
-    given = [1, 2]
-    assert rows_of(given) is given

@@ -14,9 +14,10 @@ from nearcast.broker.explain import Explanation, explain
 from nearcast.broker.registry import Registry
 from nearcast.broker.saying import Found, difference, entering, to_updates, together
 from nearcast.columns.arena import Array, Ints
-from nearcast.columns.decode import KINDS, Part, Rules, check_subscription, decode_subscriptions, pack_clauses, rows_of
-from nearcast.columns.ids import group_ids, id_bytes, same_type
+from nearcast.columns.decode import KINDS, Part, Rules, check_subscription, decode_subscriptions, pack_clauses
+from nearcast.columns.ids import group_ids, id_bytes, id_type, same_type
 from nearcast.columns.messages import as_message, decode_messages
+from nearcast.columns.rows import rows_of
 from nearcast.columns.shapes import region_rows
 from nearcast.columns.subscriptions import PointTable, WithinRows, WithinTable
 from nearcast.columns.updates import Updates
@@ -24,7 +25,7 @@ from nearcast.engines.checks import NEAREST, TOPK
 from nearcast.engines.contract import NO_CHANGES, Changes, Keeper, Notifier, Surroundings
 from nearcast.engines.oracle import KeeperOracle, SimilarOracle, WithinOracle
 from nearcast.errors import DuplicateId, InvalidInput, UnknownId
-from nearcast.model.checks import whole
+from nearcast.model.checks import instant
 from nearcast.model.codec import move_from_json
 from nearcast.model.event import Move
 from nearcast.model.message import Message
@@ -112,6 +113,8 @@ class Broker:
     def subscribe_many(self, subscriptions: Iterable[Any] | pa.Table | pa.RecordBatch) -> Updates:
         """Register many: `Subscription` objects, ``(id, query[, expires])``, JSON forms, or an Arrow table."""
         batch = decode_subscriptions(subscriptions, self._rules)
+        if batch.parts and self._registry.ids.type is None:
+            self._registry.ids.type = id_type(batch.parts[0].ids[0].as_py())
         rejects = list(batch.rejects)
         said = [self._register(part) for part in self._new_ids_only(batch.parts, rejects)]
         return self._updates(said, sorted(rejects, key=lambda reject: reject.row))
@@ -179,7 +182,7 @@ class Broker:
         """End many subscriptions: ids, or Arrow with a column `id`; unknown ones are in the rejects."""
         rejects: list[Reject] = []
         numbers: dict[int, None] = {}
-        for row, value in enumerate(rows_of(ids)):
+        for row, value in enumerate(rows_of("ids", ids)):
             try:
                 number = self._number(value.get("id") if isinstance(value, Mapping) else value)
                 if number in numbers:
@@ -218,7 +221,7 @@ class Broker:
         """Move many in turn: `Move` objects, JSON forms, or an Arrow table with `id` and `lon, lat` or `region`."""
         rejects: list[Reject] = []
         said: list[Updates] = []
-        for row, value in enumerate(rows_of(moves)):
+        for row, value in enumerate(rows_of("moves", moves)):
             try:
                 said.append(self._updates([self._move(value if isinstance(value, Move) else move_from_json(value))]))
             except InvalidInput as error:
@@ -295,7 +298,7 @@ class Broker:
 
     def advance(self, ts: int) -> Updates:
         """Move the clock; backwards it does nothing."""
-        return self._take(self._live.advance(whole("ts", ts)))
+        return self._take(self._live.advance(instant("ts", ts)))
 
     def _take(self, steps: Steps) -> Updates:
         """Let every engine see these events, then forget what ended."""

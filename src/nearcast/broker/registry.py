@@ -37,7 +37,7 @@ class Registry:
 
     def add(self, ids: pa.Array, kind: int) -> Ints:
         """Numbers for new ids; `place` must follow."""
-        self.ids.type = "integer" if pa.types.is_integer(ids.type) else "string"
+        self.ids.type = self.ids.type or ("integer" if pa.types.is_integer(ids.type) else "string")
         numbers = self.ids.keys.add_many(*id_bytes(ids))
         capacity = self.ids.keys.capacity
         self._kinds, self._slots = with_room(self._kinds, capacity), with_room(self._slots, capacity)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from nearcast.columns.arena import Array, Ints, ranges
 from nearcast.columns.ids import id_type, same_type
 from nearcast.columns.messages import FOREVER, list_parents
+from nearcast.columns.rows import rows_of
 from nearcast.columns.shapes import box_rows, region_rows
 from nearcast.columns.subscriptions import PointRows, WithinRows
 from nearcast.errors import InvalidInput
@@ -73,13 +74,6 @@ class Rules(NamedTuple):
     id_type: str | None  # of the subscriptions before
 
 
-def rows_of(source: Any) -> Iterable[Any]:
-    """Rows of an Arrow table as mappings, of an Arrow array as values; anything else as it is."""
-    is_arrow = isinstance(source, pa.Table | pa.RecordBatch | pa.Array | pa.ChunkedArray)
-    rows: Iterable[Any] = source.to_pylist() if is_arrow else source
-    return rows
-
-
 def as_subscription(item: Any) -> Subscription:
     """A Subscription given as one, as (id, query[, expires]), or as its JSON form."""
     if isinstance(item, Subscription):
@@ -108,7 +102,7 @@ def decode_subscriptions(source: Any, rules: Rules) -> SubscriptionBatch:
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
     if not isinstance(source, pa.Table):
-        return _from_objects(enumerate(source), rules)
+        return _from_objects(enumerate(rows_of("subscriptions", source)), rules)
     parts, left = _sure_rows(source, rules)
     if left.size == 0:
         return SubscriptionBatch(parts, [])

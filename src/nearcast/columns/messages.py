@@ -11,8 +11,10 @@ import pyarrow.compute as pc
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, State, ranges, record, with_room
 from nearcast.columns.ids import IdBytes, Ids, id_bytes, same_type
+from nearcast.columns.rows import rows_of
 from nearcast.errors import InvalidInput
 from nearcast.jit import kernel
+from nearcast.model.checks import LAST_INSTANT
 from nearcast.model.codec import message_from_json
 from nearcast.model.message import Message
 from nearcast.model.update import Reject
@@ -98,7 +100,7 @@ def _from_objects(source: Iterable[Any], space: Space, expected: str | None) -> 
     rejects: list[Reject] = []
     rows: list[int] = []
     good: list[Message] = []
-    for row, item in enumerate(source):
+    for row, item in enumerate(rows_of("messages", source)):
         try:
             message = as_message(item)
             space.check_point(message.lon, message.lat)
@@ -162,6 +164,8 @@ def _from_table(table: pa.Table, space: Space, expected: str | None) -> MessageB
     good &= texts.is_valid().to_numpy(zero_copy_only=False) != keywords.is_valid().to_numpy(zero_copy_only=False)
     if pa.types.is_list(keywords.type) and keywords.flatten().null_count:
         good[list_parents(keywords)[keywords.flatten().is_null().to_numpy(zero_copy_only=False)]] = False
+    ts = _longs(column("ts"), MISSING)
+    good &= (ts == MISSING) | (np.abs(ts) <= LAST_INSTANT)
     given = "integer" if pa.types.is_integer(ids.type) else "string"
     if expected is not None and given != expected:
         good[:] = False
@@ -176,7 +180,7 @@ def _from_table(table: pa.Table, space: Space, expected: str | None) -> MessageB
         id_bytes(ids),
         x[rows],
         y[rows],
-        _longs(column("ts"), MISSING)[rows],
+        ts[rows],
         _longs(column("expires"), FOREVER)[rows],
         texts.cast(pa.string()) if pa.types.is_null(texts.type) else texts,
         None if pa.types.is_null(keywords.type) or keywords.null_count == len(keywords) else keywords,

@@ -16,6 +16,7 @@ from nearcast.errors import InvalidInput
 
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
+LAST_INSTANT = 2**62  # of a clock, in milliseconds either way from 1970
 
 
 def number(field: str, value: Any) -> float:
@@ -53,6 +54,11 @@ def whole(field: str, value: Any, low: int = INT64_MIN, high: int = INT64_MAX) -
     if plain > high:
         raise InvalidInput(field, value, f"must be <= {high}")
     return plain
+
+
+def instant(field: str, value: Any) -> int:
+    """`value` as epoch milliseconds, so far from the ends of int64 that ages can be added."""
+    return whole(field, value, -LAST_INSTANT, LAST_INSTANT)
 
 
 def flag(field: str, value: Any) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nearcast.errors import InvalidInput
-from nearcast.model.checks import identity, number, whole
+from nearcast.model.checks import identity, instant, number
 from nearcast.model.message import Message
 from nearcast.model.query import Subscription
 from nearcast.model.region import Box, Circle, Polygon, Region
@@ -31,7 +31,7 @@ class Subscribe:
 
     def __post_init__(self) -> None:
         if self.ts is not None:
-            object.__setattr__(self, "ts", whole("ts", self.ts))
+            object.__setattr__(self, "ts", instant("ts", self.ts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Unsubscribe:
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", identity("id", self.id))
         if self.ts is not None:
-            object.__setattr__(self, "ts", whole("ts", self.ts))
+            object.__setattr__(self, "ts", instant("ts", self.ts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Move:
                     raise InvalidInput(name, None, "is required when there is no region")
                 object.__setattr__(self, name, number(name, getattr(self, name)))
         if self.ts is not None:
-            object.__setattr__(self, "ts", whole("ts", self.ts))
+            object.__setattr__(self, "ts", instant("ts", self.ts))
 
 
 Event = Publish | Subscribe | Unsubscribe | Move

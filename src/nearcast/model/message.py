@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from nearcast.errors import InvalidInput
-from nearcast.model.checks import identity, number, string, strings, whole
+from nearcast.model.checks import identity, instant, number, string, strings, whole
 from nearcast.model.words import words_in, words_of
 
 
@@ -69,7 +69,7 @@ class Message:
         elif type(self.text) is not str or not self.text.isascii():
             put(self, "text", string("text", self.text))
         if self.ts is not None:
-            put(self, "ts", whole("ts", self.ts))
+            put(self, "ts", instant("ts", self.ts))
         if self.expires is not None:
             put(self, "expires", whole("expires", self.expires))
 

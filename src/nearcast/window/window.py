@@ -206,6 +206,8 @@ class LiveMessages:
             )
             if self.window is not None:
                 self.index.add(self.table.layout, self.vocabulary.idf, arrivals[chosen])
+        if events.size:  # a late message fixes the type of ids too
+            self.table.ids.type = self.table.ids.type or batch.id_type
         self.n_late += int((status == LATE).sum())
         steps = self._steps(batch.rows[events], arrivals[events], out.lasts[events], out.clocks[events])
         return steps, status, n_done
