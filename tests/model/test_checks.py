@@ -11,7 +11,7 @@ import pytest
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import INT64_MAX, INT64_MIN, flag, identity, number, one_of, string, strings, unit, whole
 
-NOT_NUMBERS = [None, True, np.True_, "1", b"1", [1.0], {}, 1j, object(), np.array(1.0), np.array([1.0])]
+NOT_NUMBERS = [None, True, np.True_, "1", b"1", [1.0], {}, 1j, object, np.array(1.0), np.array([1.0])]
 NOT_FINITE = [float("nan"), float("inf"), -float("inf"), np.float64("nan"), np.float32("inf"), 10**400, -(10**400)]
 NOT_WHOLE = [None, True, np.False_, "1", 5.0, np.float64(5), 0.5, float("nan"), [1], Fraction(3, 1).limit_denominator]
 
