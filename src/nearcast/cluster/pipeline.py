@@ -9,6 +9,7 @@ What is promised, whenever and however often a run is stopped, killed and starte
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -192,6 +193,7 @@ class _Pipeline:
         self._options = options
         self._watch = watch
         self._totals = totals
+        self._log = store.checkpoint / "session" / "spark.log"
 
     def work(self, new: list[SourceFile]) -> bool:
         """Read `new` files, small ones while Spark starts, then run to the end; return whether it was stopped."""
@@ -217,6 +219,8 @@ class _Pipeline:
             self._intake.take(new, self._on_spark(spark))
         self._intake.announce(self._totals.next_batch)
         self._watch("run", self._totals, self._intake.head)
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
         from nearcast.cluster.stream import reports
 
         frame = reports(spark, self._store, self._settings.id, self._settings.n_shards)
@@ -230,8 +234,13 @@ class _Pipeline:
             self._wait(query, spark)
         except KeyboardInterrupt:
             return True
+        except (Py4JError, ConnectionError) as error:
+            log = self._store.checkpoint / "session" / "spark.log"
+            raise SetupError(
+                f"Spark's Java process has ended; the same command goes on from here (see {log})"
+            ) from error
         finally:
-            if query.isActive:
+            with contextlib.suppress(Py4JError, ConnectionError):
                 query.stop()
         return False
 
