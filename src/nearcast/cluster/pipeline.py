@@ -235,10 +235,8 @@ class _Pipeline:
         except KeyboardInterrupt:
             return True
         except (Py4JError, ConnectionError) as error:
-            log = self._store.checkpoint / "session" / "spark.log"
-            raise SetupError(
-                f"Spark's Java process has ended; the same command goes on from here (see {log})"
-            ) from error
+            said = f"Spark's Java process has ended; the same command goes on from here (see {self._log})"
+            raise SetupError(said) from error
         finally:
             with contextlib.suppress(Py4JError, ConnectionError):
                 query.stop()
@@ -278,9 +276,7 @@ class _Pipeline:
             raise self._gave_up(error) from error
 
     def _gave_up(self, error: Exception) -> SetupError:
-        return SetupError(
-            f"Spark gave up: {_cause(str(error))} (see {self._store.checkpoint / 'session' / 'spark.log'})"
-        )
+        return SetupError(f"Spark gave up: {_cause(str(error))} (see {self._log})")
 
     def _note(self, frame: DataFrame, number: int) -> None:
         """Record what a micro-batch did; Spark calls it after every one."""
