@@ -5,14 +5,19 @@ BIN := .venv/bin
 READY := .venv/ready
 SMALL := --ignore=tests/cluster --ignore=tests/cli --ignore=tests/bench
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint kernels clean
 
 demo: $(READY)
 	$(BIN)/nearcast demo
 
-test: lint
+# Kernels are compiled once, on one core, while the other checks the sources; then both cores run tests.
+test: $(READY)
+	$(MAKE) -j2 lint kernels
 	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 2 --dist loadscope
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadscope $(SMALL)
+
+kernels: $(READY)
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m nearcast.cluster.warm
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

@@ -48,3 +48,7 @@ def compile_kernels() -> None:
         with tempfile.TemporaryDirectory() as folder:
             shard.broker.snapshot(Path(folder) / "snapshot")
             shard.broker = nc.Broker.restore(Path(folder) / "snapshot")
+
+
+if __name__ == "__main__":
+    compile_kernels()
