@@ -571,3 +571,14 @@ def test_one_message_may_be_given_as_its_json_form() -> None:
     assert len(broker.publish({"id": "a", "lon": 0.0, "lat": 0.0, "text": "x", "ts": 1})) == 1
     with pytest.raises(nc.InvalidInput, match="lat"):
         broker.publish({"id": "b", "lon": 0.0, "text": "x"})
+
+
+def test_updates_have_the_types_of_the_ids_also_when_there_are_none() -> None:
+    broker = nc.Broker(nc.Space((0, 0, 10, 10)), nc.Window(count=5))
+    broker.subscribe(1, nc.Nearest(0, 0, "x"))
+    some = broker.publish([nc.Message(7, 0, 0, "x", ts=1)])
+    none = broker.publish([nc.Message(8, 0, 0, "y", ts=1)])
+    assert len(some) == 1
+    assert len(none) == 0
+    for updates in (none, broker.publish([]), broker.unsubscribe(1)):
+        assert updates.to_arrow().schema == some.to_arrow().schema

@@ -158,8 +158,9 @@ def test_folders_are_searched_and_unfinished_files_left(tmp_path: Path) -> None:
 
 
 def test_paths_that_cannot_be_read_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"messages must be a file or folder that exists, got '.*nowhere'"):
+    with pytest.raises(InvalidInput, match="messages must be a file or folder that exists, got ") as refused:
         find_files([Input(str(tmp_path / "nowhere"), "messages")])
+    assert refused.value.value == str(tmp_path / "nowhere")
     (tmp_path / "notes.txt").touch()
     with pytest.raises(InvalidInput, match=r"events must end in one of \.jsonl"):
         find_files([Input(str(tmp_path / "notes.txt"), "events")])

@@ -30,8 +30,13 @@ def test_bounds_hold_on_the_sphere(x1, y1, x2, y2):  # type: ignore[no-untyped-d
     assert squared <= squared_limit(HAVERSINE, metres)
 
 
+def test_a_square_that_overflows_is_still_a_bound() -> None:
+    assert at_least(EUCLIDEAN, float("inf")) <= distance(EUCLIDEAN, 0.0, 0.0, 1e155, 0.0)
+
+
 @given(PLAIN, PLAIN, PLAIN, PLAIN)
 @example(0.0, 0.0, 5e-324, 0.0)
+@example(0.0, 0.0, 0.0, 7.794455169667081e-160)
 def test_bounds_hold_in_the_plane(x1, y1, x2, y2):  # type: ignore[no-untyped-def]
     length, squared = distance(EUCLIDEAN, x1, y1, x2, y2), _squared(EUCLIDEAN, x1, y1, x2, y2)
     assert at_least(EUCLIDEAN, squared) <= length

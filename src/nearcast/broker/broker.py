@@ -176,7 +176,7 @@ class Broker:
             If there is no such subscription.
         """
         self._end(np.array([self._number(id)], dtype=np.int32))
-        return Updates.none()
+        return self._updates([])
 
     def unsubscribe_many(self, ids: Iterable[Any] | pa.Table | pa.RecordBatch | pa.Array) -> Updates:
         """End many subscriptions: ids, or Arrow with a column `id`; unknown ones are in the rejects."""
@@ -191,7 +191,7 @@ class Broker:
             except InvalidInput as error:
                 rejects.append(Reject(row, error.field, str(error)))
         self._end(np.array(list(numbers), dtype=np.int32))
-        return Updates.none(rejects)
+        return self._updates([], rejects)
 
     def _number(self, id: Any) -> int:
         number = self._registry.find(id)
@@ -226,7 +226,7 @@ class Broker:
                 said.append(self._updates([self._move(value if isinstance(value, Move) else move_from_json(value))]))
             except InvalidInput as error:
                 rejects.append(Reject(row, error.field, str(error)))
-        return Updates.concat(said, rejects)
+        return Updates.concat([*said, self._updates([])], rejects)
 
     def _move(self, move: Move) -> tuple[int, Changes]:
         kind, slot = self._registry.where(self._number(move.id))
@@ -288,7 +288,7 @@ class Broker:
                 rejects.append(Reject(int(part.rows[row]), error.field, str(error)))
             said.append(self._take(steps))
             at += n_done
-        return Updates.concat(said, sorted(rejects, key=lambda reject: reject.row))
+        return Updates.concat([*said, self._updates([])], sorted(rejects, key=lambda reject: reject.row))
 
     def _refusal(self, status: int, id: str | int, ts: int) -> InvalidInput:
         if status == DUPLICATE:

@@ -32,7 +32,7 @@ def to_updates(
     """
     said = [entry for entry in said if entry[2].slots.size]
     if not said:
-        return Updates.none(rejects)
+        return Updates.none(rejects, registry.ids.arrow_type, messages.ids.arrow_type)
     numbers = np.concatenate([table.rows["number"][changes.slots] for _, table, changes in said])
     events, _, slots, signs, scores = (np.concatenate(column) for column in zip(*(c for _, _, c in said), strict=True))
     ranks = np.concatenate([-c.scores if kind in NEARER_IS_BETTER else c.scores for kind, _, c in said])

@@ -67,6 +67,11 @@ class Ids:
             return -1
         return int(self.keys.find_many(*id_bytes([plain]))[0]) if id_type(plain) == self.type else -1
 
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The type of the ids as `to_arrow` gives them."""
+        return pa.int64() if self.type == "integer" else pa.string()
+
     def to_arrow(self, slots: Ints) -> pa.Array:
         """The ids of these slots, as they were given."""
         if self.type == "integer":

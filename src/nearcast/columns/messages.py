@@ -245,6 +245,14 @@ def measure_rows(starts, lengths, terms, counts, idf, norms, weights):
         weights[row] = weight
 
 
+def measured(rows: Array, words: Ragged, idf: Floats) -> tuple[Floats, Floats]:
+    """Norms and weights of rows that own words from `term_start` on."""
+    norms, weights = np.empty(rows.size), np.empty(rows.size)
+    terms, counts = words.pools["terms"], words.pools["counts"]
+    measure_rows(rows["term_start"].copy(), rows["n_terms"].copy(), terms, counts, idf, norms, weights)
+    return norms, weights
+
+
 class MessageTable:
     """Messages by slot: their ids, places, times and words."""
 
@@ -290,12 +298,7 @@ class MessageTable:
 
     def measure(self, slots: Ints) -> None:
         """Compute norm and weight of these messages anew."""
-        rows = self._rows[slots]
-        norms, weights = np.empty(slots.size), np.empty(slots.size)
-        measure_rows(
-            rows["term_start"].copy(), rows["n_terms"].copy(), self._words.pools["terms"], self._words.pools["counts"],
-            self.vocabulary.idf, norms, weights,
-        )  # fmt: skip
+        norms, weights = measured(self._rows[slots], self._words, self.vocabulary.idf)
         self._rows["norm"][slots], self._rows["weight"][slots] = norms, weights
 
     def free(self, slots: Ints) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, Slots, State, ranges, record, with_room
-from nearcast.columns.messages import measure_rows
+from nearcast.columns.messages import measured
 from nearcast.columns.shapes import BOX, CIRCLE, RegionRows, ShapePool
 from nearcast.jit import kernel
 from nearcast.space.regions import PolygonLayout, in_box, in_circle, in_polygon
@@ -147,12 +147,7 @@ class PointTable(_Table):
 
     def measure(self, slots: Ints) -> None:
         """Compute norm and weight of these subscriptions anew."""
-        rows = self._rows[slots]
-        norms, weights = np.empty(slots.size), np.empty(slots.size)
-        measure_rows(
-            rows["term_start"].copy(), rows["n_terms"].copy(), self._words.pools["terms"], self._words.pools["counts"],
-            self.vocabulary.idf, norms, weights,
-        )  # fmt: skip
+        norms, weights = measured(self._rows[slots], self._words, self.vocabulary.idf)
         self._rows["norm"][slots], self._rows["weight"][slots] = norms, weights
 
     def move(self, slots: Ints, x: Floats, y: Floats) -> None:

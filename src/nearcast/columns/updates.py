@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -10,16 +11,14 @@ import pyarrow as pa
 from nearcast.columns.arena import Floats, Ints, Longs
 from nearcast.model.update import Reject, Update
 
+_STRING = pa.string()
 _SIGNS = pa.array(["-", "+"])
-_NOTHING = pa.table(
-    {
-        "subscription": pa.array([], pa.string()),
-        "message": pa.array([], pa.string()),
-        "sign": pa.array([], pa.string()),
-        "score": pa.array([], pa.float64()),
-        "ts": pa.array([], pa.int64()),
-    }
-)
+
+
+@functools.cache
+def _nothing(subscription_ids: pa.DataType, message_ids: pa.DataType) -> pa.Table:
+    ids = [("subscription", subscription_ids), ("message", message_ids)]
+    return pa.schema([*ids, ("sign", pa.string()), ("score", pa.float64()), ("ts", pa.int64())]).empty_table()
 
 
 class Updates:
@@ -37,9 +36,14 @@ class Updates:
         self.rejects = list(rejects)
 
     @classmethod
-    def none(cls, rejects: Sequence[Reject] = ()) -> Updates:
-        """No change at all."""
-        return cls(_NOTHING, rejects)
+    def none(
+        cls,
+        rejects: Sequence[Reject] = (),
+        subscription_ids: pa.DataType = _STRING,
+        message_ids: pa.DataType = _STRING,
+    ) -> Updates:
+        """No change at all, of ids of these types."""
+        return cls(_nothing(subscription_ids, message_ids), rejects)
 
     @classmethod
     def of(
@@ -68,7 +72,7 @@ class Updates:
     @classmethod
     def concat(cls, parts: Sequence[Updates], rejects: Sequence[Reject] = ()) -> Updates:
         """All updates one after another, with the rejects given."""
-        said = [part._table for part in parts if len(part)]
+        said = [part._table for part in parts if len(part)] or [part._table for part in parts[-1:]]
         if not said:
             return cls.none(rejects)
         return cls(said[0] if len(said) == 1 else pa.concat_tables(said), rejects)

@@ -44,7 +44,8 @@ def at_least(metric, squared):
 
     The arc 2 asin(c/2) of a chord c is c + c³/24 + 3c⁵/640 + ..., all terms positive, so the first three stay below it.
     """
-    chord = math.sqrt(squared) * (1.0 - 1e-12)
+    # Squares outside this range have lost digits, or overflowed; what is left is still a bound.
+    chord = math.sqrt(min(max(0.0, squared - 1e-300), 1e300)) * (1.0 - 1e-12)
     if metric != HAVERSINE:
         return chord
     chord = max(0.0, chord - SLACK)
