@@ -7,6 +7,9 @@ objects, moves, new weights, expiries, explanations, a snapshot and what follows
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -86,18 +89,18 @@ def shape(kind: Any) -> Any:
     return str(kind)
 
 
-def test_every_kernel_has_one_signature(tmp_path: Path) -> None:
-    exercise(tmp_path)
+def every_kernel_has_one_signature(folder: Path) -> None:
+    exercise(folder)
     several = {
         f"{kernel.py_func.__module__}.{kernel.__name__}": kernel.signatures
         for kernel in KERNELS
         if len({tuple(map(shape, signature)) for signature in kernel.signatures}) > 1
     }
-    assert not several
+    assert not several, several
 
 
-def test_a_second_life_compiles_nothing(tmp_path: Path) -> None:
-    exercise(tmp_path)
+def a_second_life_compiles_nothing(folder: Path) -> None:
+    exercise(folder)
     before = {kernel: len(kernel.signatures) for kernel in KERNELS}
     town = Town(99)
     for window in (nc.Window(count=77, age=3), None):
@@ -109,3 +112,12 @@ def test_a_second_life_compiles_nothing(tmp_path: Path) -> None:
             np.random.default_rng(1).integers(9),
         )
     assert [kernel.__name__ for kernel in KERNELS if len(kernel.signatures) != before[kernel]] == []
+
+
+@pytest.mark.parametrize("check", [every_kernel_has_one_signature, a_second_life_compiles_nothing])
+def test_alone(check: Callable[[Path], None], tmp_path: Path) -> None:
+    """In a process of its own: other tests call kernels in ways of their own."""
+    here = Path(__file__)
+    code = f"import pathlib, {here.stem} as t; t.{check.__name__}(pathlib.Path({str(tmp_path)!r}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=here.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -115,11 +115,11 @@ def test_a_turn_out_of_place_is_a_bug(tmp_path: Path) -> None:
 
 def test_weights_are_kept_exactly(tmp_path: Path) -> None:
     fitted = nc.Weights.fit(["fire and smoke", "ramen", "ramen sushi", "straße"])
-    turn.save_weights(tmp_path / "weights.npz", fitted)
-    loaded = turn.load_weights(tmp_path / "weights.npz")
+    turn.save_weights(tmp_path / "weights", fitted)
+    loaded = turn.load_weights(tmp_path / "weights")
     for word in ("fire", "ramen", "strasse", "unseen"):
         assert loaded.weight(word) == fitted.weight(word)
-    data = np.frombuffer(b"ramenfire", np.uint8)
+    data = np.frombuffer(b"ramenfire", np.uint8).copy()
     starts = np.array([0, 5, 9])
     assert (loaded.weights_of(data, starts) == fitted.weights_of(data, starts)).all()
 

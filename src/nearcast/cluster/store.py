@@ -3,7 +3,7 @@
     CHECKPOINT/
       run.json                 what was asked for; fixed when the checkpoint is made
       lock                     held while a run uses the checkpoint
-      weights.npz              fitted once, if a corpus was given
+      weights                  fitted once, if a corpus was given
       intake/head.json         how many batches of input are ready: replacing this file commits an intake
       intake/run-00000000.json which files one intake read
       intake/batch-00000000.arrow   the ordered events of one batch; also the log that shards replay
@@ -87,7 +87,7 @@ class Store:
     def __init__(self, checkpoint: Path) -> None:
         self.checkpoint = checkpoint
         self.run = checkpoint / "run.json"
-        self.weights = checkpoint / "weights.npz"
+        self.weights = checkpoint / "weights"
         self.head = checkpoint / "intake" / "head.json"
         self.turns = checkpoint / "turns"
         self.shards = checkpoint / "shards"

@@ -23,11 +23,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import nearcast as nc
+from nearcast.broker import snapshot
 from nearcast.cluster.shard import Outcome, Shard, numbered
 from nearcast.cluster.store import Store, read_json, read_table, write_whole
 
@@ -116,8 +116,8 @@ def take_turn(checkpoint: str, run: str, index: int, state: str | None, first: i
 
 def restore(store: Store, settings: Settings, index: int, state: State) -> Shard:
     """The shard as `state` has it: its snapshot, or an empty broker, and every batch since."""
-    snapshot = state.snapshot
-    broker = nc.Broker.restore(store.shards / snapshot) if snapshot else new_broker(store, settings)
+    kept = state.snapshot
+    broker = nc.Broker.restore(store.shards / kept) if kept else new_broker(store, settings)
     shard = Shard(index, settings.n_shards, broker, state.message_ids, state.subscription_ids)
     for number in range(state.first_batch, state.next_batch):
         shard.apply(read_table(store.batch(number)))
@@ -133,18 +133,13 @@ def new_broker(store: Store, settings: Settings) -> nc.Broker:
 
 def load_weights(place: Path) -> nc.Weights:
     """The weights that `save_weights` wrote."""
-    with np.load(place) as arrays:
-        return nc.Weights().load({name: value if value.ndim else value.item() for name, value in arrays.items()})
+    return nc.Weights().load(snapshot.read(place))
 
 
 def save_weights(place: Path, weights: nc.Weights) -> None:
     """Write weights for all shards to read."""
-
-    def write(draft: Path) -> None:
-        with open(draft, "wb") as file:
-            np.savez(file, **weights.state())
-
-    write_whole(place, write)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    snapshot.write(place, weights.state())
 
 
 def write_outcome(out: Path, outcome: Outcome, batch: int, shard: int, updates_format: str) -> None:
