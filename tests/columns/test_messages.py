@@ -402,3 +402,12 @@ def test_memory_settles_under_churn_and_words_stay() -> None:
     other = MessageTable(messages.vocabulary, unique_ids=True)
     other.load(messages.state())
     assert content(other) == content(messages)
+
+
+def test_strings_that_are_not_utf8_are_refused_row_by_row() -> None:
+    broken = pa.Array.from_buffers(pa.string(), 2, pa.array([b"\xff\xfe", b"a"]).buffers())
+    for name, other in (("id", "text"), ("text", "id")):
+        table = pa.table({name: broken, other: ["b", "c"], "lon": [0.0, 0.0], "lat": [0.0, 0.0]})
+        batch = decode_messages(table, PLANE, None)
+        assert [(r.row, r.field) for r in batch.rejects] == [(0, name)]
+        assert batch.rows.tolist() == [1]

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from nearcast.columns.rows import rows_of
+from nearcast.columns.rows import as_table, is_sound, rows_of, values
 from nearcast.errors import InvalidInput
 
 
@@ -23,3 +23,19 @@ def test_rows_of_arrow_and_of_anything_else() -> None:
 def test_one_thing_is_not_many(one: Any) -> None:
     with pytest.raises(InvalidInput, match="ids must be many"):
         rows_of("ids", one)
+
+
+def test_a_column_that_stands_twice_is_refused() -> None:
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["id", "id"])
+    with pytest.raises(InvalidInput, match="messages must have each column once, got 'id'"):
+        as_table("messages", twice)
+
+
+def test_what_python_cannot_hold_is_shown() -> None:
+    broken = pa.Array.from_buffers(pa.string(), 2, pa.array([b"\xff", b"a"]).buffers())
+    assert values(broken) == ["\udcff", "a"]
+    assert not is_sound(pa.table({"id": broken}))
+    assert is_sound(pa.table({"id": ["é", None]}))
+    lists = pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), broken)
+    assert values(lists) == [["\udcff", "a"]]
+    assert values(pa.array([2**62, None], pa.timestamp("s"))) == [f"timestamp[s] {2**62}", None]

@@ -222,3 +222,18 @@ def test_a_holder_of_many_is_told_of_all_that_leave_at_once() -> None:
         buffers.arrive(None, 0)
     buffers.arrive(None, 1000)
     assert all(len(shown) <= 1 for shown in buffers.shown.values())
+
+
+def test_a_long_stream_settles_in_memory() -> None:
+    """One subscription over a stream many times as long as its window, with others coming and going."""
+    broker = nc.Broker(nc.Space((0, 0, 100, 100)), nc.Window(count=50))
+    broker.subscribe("stays", nc.Nearest(5, 5, "a", k=5))
+    rng = np.random.default_rng(1)
+    n_bytes = []
+    for batch in range(SMALL or 160):
+        places = {"lon": rng.uniform(0, 100, 50), "lat": rng.uniform(0, 100, 50)}
+        ids = np.arange(50) + 50 * batch
+        broker.publish(pa.table({"id": ids, **places, "text": ["a"] * 50, "ts": ids}))
+        broker.subscribe_many([(f"{batch}-{i}", nc.Nearest(5, 5, "a", k=3), 50 * batch + 75) for i in range(10)])
+        n_bytes.append(broker.stats()["engines"]["nearest"]["bytes"])
+    assert n_bytes[-1] <= 1.1 * max(n_bytes[: len(n_bytes) // 3])

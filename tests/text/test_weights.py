@@ -95,3 +95,11 @@ def test_what_is_no_corpus_is_refused(texts, message):
         Weights.fit(texts)
     assert str(error.value) == message
     assert error.value.field == "texts"
+
+
+@pytest.mark.parametrize("texts", [None, 5, ["\ud800"], [["a", "\ud800"]]])
+def test_neither_are_strings_that_utf8_cannot_hold(texts):
+    with pytest.raises(InvalidInput, match="texts"):
+        Weights.fit(texts)
+    with pytest.raises(InvalidInput, match="word must be a string"):
+        Weights().weight(None)

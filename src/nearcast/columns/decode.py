@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from nearcast.columns.arena import Array, Ints, ranges
 from nearcast.columns.ids import id_type, same_type
 from nearcast.columns.messages import FOREVER, list_parents
-from nearcast.columns.rows import rows_of
+from nearcast.columns.rows import as_table, is_sound, mappings, rows_of
 from nearcast.columns.shapes import box_rows, region_rows
 from nearcast.columns.subscriptions import PointRows, WithinRows
 from nearcast.errors import InvalidInput
@@ -99,16 +99,15 @@ def check_subscription(subscription: Subscription, rules: Rules) -> None:
 
 def decode_subscriptions(source: Any, rules: Rules) -> SubscriptionBatch:
     """Check a batch of subscriptions row by row."""
-    if isinstance(source, pa.RecordBatch):
-        source = pa.Table.from_batches([source])
-    if not isinstance(source, pa.Table):
+    table = as_table("subscriptions", source)
+    if table is None or not is_sound(table):
         return _from_objects(enumerate(rows_of("subscriptions", source)), rules)
-    parts, left = _sure_rows(source, rules)
+    parts, left = _sure_rows(table, rules)
     if left.size == 0:
         return SubscriptionBatch(parts, [])
     known = id_type(parts[0].ids[0].as_py()) if parts else rules.id_type
-    rest = source.take(left) if left.size < source.num_rows else source
-    slow = _from_objects(zip(left.tolist(), rest.to_pylist(), strict=True), rules._replace(id_type=known))
+    rest = table.take(left) if left.size < table.num_rows else table
+    slow = _from_objects(zip(left.tolist(), mappings(rest), strict=True), rules._replace(id_type=known))
     return SubscriptionBatch(parts + slow.parts, slow.rejects)
 
 

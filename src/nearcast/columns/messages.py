@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, State, ranges, record, with_room
 from nearcast.columns.ids import IdBytes, Ids, id_bytes, same_type
-from nearcast.columns.rows import rows_of
+from nearcast.columns.rows import as_table, is_sound, rows_of
 from nearcast.errors import InvalidInput
 from nearcast.jit import kernel
 from nearcast.model.checks import LAST_INSTANT
@@ -78,12 +78,9 @@ class MessageBatch(NamedTuple):
 
 def decode_messages(source: Any, space: Space, expected: str | None) -> MessageBatch:
     """Check a batch row by row; `expected` is the id type of the messages before it, if there were any."""
-    if isinstance(source, pa.RecordBatch):
-        source = pa.Table.from_batches([source])
-    if isinstance(source, pa.Table):
-        if _is_plain(source):
-            return _from_table(source, space, expected)
-        source = source.to_pylist()
+    table = as_table("messages", source)
+    if table is not None and _is_plain(table) and is_sound(table):
+        return _from_table(table, space, expected)
     return _from_objects(source, space, expected)
 
 

@@ -32,10 +32,9 @@ HOLDER = record(("slot", "i4"), ("next", "i4"))  # next: position + 1 of the nex
 CHANGE = record(("rank", "f8"), ("event", "i4"), ("slot", "i4"), ("message", "i4"), ("sign", "i4"))
 
 # positions in `counters`
-USED, N_CHANGES, FREE_HOLDER, N_HOLDERS, N_TOUCHED, SERIAL, N_OFFERED, N_KEPT, N_DROPPED, N_EXPIRED, N_REFILLS = range(
-    11
-)
-N_COUNTERS = 11
+USED, N_CHANGES, FREE_HOLDER, N_FREE_HOLDERS, N_HOLDERS, N_TOUCHED, SERIAL = range(7)
+N_OFFERED, N_KEPT, N_DROPPED, N_EXPIRED, N_REFILLS = range(7, 12)
+N_COUNTERS = 12
 
 _FIRST_ROOM = 64
 _LEAST_SPARE = 4  # spare entries that even a result of one message has
@@ -106,6 +105,7 @@ def hold(results, slot, message):
     at = counters[FREE_HOLDER] - 1
     if at >= 0:
         counters[FREE_HOLDER] = results.holders[at].next
+        counters[N_FREE_HOLDERS] -= 1
     else:
         at = counters[N_HOLDERS]
         counters[N_HOLDERS] += 1
@@ -233,6 +233,7 @@ def leave(results, subscriptions, message, event, clock):
         slot, following = holder.slot, holder.next
         holder.next = counters[FREE_HOLDER]
         counters[FREE_HOLDER] = at
+        counters[N_FREE_HOLDERS] += 1
         at = following
         row = subscriptions.rows[slot]
         if row.number < 0 or row.expires <= clock:
@@ -334,20 +335,21 @@ class Results:
             self.counters,
         )  # fmt: skip
 
-    def make_room(self, n_slots: int, n_messages: int, n_entries: int, n_changes: int) -> None:
-        """Promise room: buffers and messages by number, entries and changes on top of those in use."""
+    def make_room(self, n_slots: int, n_messages: int, n_entries: int, n_changes: int, n_holders: int = 0) -> None:
+        """Promise room: buffers and messages by number, the rest on top of what is in use."""
         self._buffers, self._touched = with_room(self._buffers, n_slots), with_room(self._touched, n_slots)
         self._heads, self._marks = with_room(self._heads, n_messages), with_room(self._marks, n_messages)
         if self.counters[USED] + n_entries > self._entries.size:
             self._compact()
             self._entries = with_room(self._entries, 2 * int(self.counters[USED]) + n_entries)
-        self._holders = with_room(self._holders, int(self.counters[N_HOLDERS]) + n_entries)
+        n_new = max(0, n_holders - int(self.counters[N_FREE_HOLDERS]))
+        self._holders = with_room(self._holders, int(self.counters[N_HOLDERS]) + n_new)
         self._changes = with_room(self._changes, int(self.counters[N_CHANGES]) + n_changes)
 
     def make_room_for_offers(self) -> None:
         """Promise room for an offer to any buffer, which may have to move to a block of twice the room."""
-        longest = int(self._buffers["n_entries"].max(initial=0))
-        self.make_room(0, 0, 2 * int(self.counters[USED]) + _FIRST_ROOM, 2 * (longest + 1))
+        longest = int(self._buffers["room"].max(initial=0))
+        self.make_room(0, 0, 2 * longest + _FIRST_ROOM, 2 * (longest + 1), 1)
 
     def _compact(self) -> None:
         """Lay the buffers side by side again, each with the room it has."""
@@ -377,7 +379,7 @@ class Results:
 
     def put(self, slot: int, found: Ints, ranks: Floats, event: int) -> None:
         """Replace a buffer by what an evaluation found, best first: `limit` messages unless there are fewer."""
-        self.make_room(0, 0, found.size, int(self._buffers["n_entries"][slot]))
+        self.make_room(0, 0, found.size, int(self._buffers["n_entries"][slot]), found.size)
         replace(self.layout, slot, found, ranks, event, self.policy)
 
     def settle(self, event: int) -> None:

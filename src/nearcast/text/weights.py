@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from nearcast.errors import InvalidInput
 from nearcast.jit import kernel
+from nearcast.model.checks import string
 from nearcast.model.words import fold
 from nearcast.text.keys import Keys, Numbers, State
 from nearcast.text.strings import Bytes, Starts, arrow_bytes
@@ -64,7 +65,7 @@ class Weights:
         InvalidInput
             A single string, or something that is neither a text nor a list of keywords.
         """
-        if isinstance(texts, str | bytes):
+        if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
             raise InvalidInput("texts", texts, "must be many texts, not one")
         weights = cls()
         counts = _Counts(weights._keys)
@@ -84,7 +85,7 @@ class Weights:
 
     def weight(self, word: str) -> float:
         """The weight of one word, folded first."""
-        return float(self.weights_of(*arrow_bytes(pa.array([fold(word)])))[0])
+        return float(self.weights_of(*arrow_bytes(pa.array([fold(string("word", word))])))[0])
 
     def weights_of(self, data: Bytes, starts: Starts) -> npt.NDArray[np.float64]:
         """The weight of each word, given as folded UTF-8 in bulk: word i is data[starts[i]:starts[i + 1]]."""
@@ -141,13 +142,13 @@ class _Counts:
 def _checked(text: Any) -> str | list[str] | None:
     """A text, a list of keywords or None; anything else is refused."""
     if text is None or isinstance(text, str):
-        return text
+        return None if text is None else string("texts", text)
     if not isinstance(text, Iterable) or isinstance(text, bytes | Mapping):
         raise InvalidInput("texts", text, "must each be a text or a list of keywords")
     words = list(text)
     if not all(isinstance(word, str) for word in words):
         raise InvalidInput("texts", text, "must each be a text or a list of keywords")
-    return words
+    return [string("texts", word) for word in words]
 
 
 def _words_of_column(column: pa.Array | pa.ChunkedArray) -> Words:
