@@ -106,3 +106,9 @@ def test_text_that_is_no_json() -> None:
     assert rows[0]["reason"].startswith("row must be JSON: ")
     assert len(decoder) == 0
     assert decoder.table().num_rows == 0
+
+
+def test_a_field_that_utf8_cannot_hold_is_refused_like_any_other() -> None:
+    decoder = Decoder("file", 0, "events")
+    decoder.add(1, None, {"id": "s", "kind": "nearest", "lon": 0, "lat": 0, "keywords": "x", "\ud800": 1})
+    assert decoder.table().column("field").to_pylist() == ["\\ud800"]

@@ -98,9 +98,9 @@ def test_ids_are_of_the_type_that_the_first_event_has() -> None:
         assert [row[0] for row in told["s"]] == [1, 2]
         reasons = sorted(reject["reason"] for outcome in outcomes for reject in outcome.rejects)
         assert reasons == [
-            "id must be a string, like the ids before it, got 7",
-            "id must be a string, like the ids before it, got 8",
-            "id must be a whole number, like the ids before it, got 'm'",
+            "id must be a string like the ids before it, got 7",
+            "id must be an integer like the ids before it, got 'm'",
+            "id must be the id of a subscription, got 8",
         ]
 
 
@@ -109,4 +109,18 @@ def test_an_empty_batch_does_nothing(tmp_path: Path) -> None:
     outcome = shard.apply(table_of([]))
     assert numbered(outcome, 0) is None
     assert outcome.rejects == []
-    assert shard.message_ids is None
+    assert shard.subscription_ids is None
+
+
+def test_what_is_refused_does_not_fix_the_type_of_ids() -> None:
+    rows = [
+        {"event": "unsubscribe", "id": "ghost"},
+        {"id": "odd", "kind": "nearest", "lon": 0, "lat": 95, "keywords": "fire"},
+        {"id": 1, "kind": "nearest", "lon": 0, "lat": 0, "keywords": "fire"},
+        {"id": "bad", "lon": 0, "lat": 95, "text": "fire", "ts": 1},
+        {"id": 10, "lon": 1, "lat": 1, "text": "fire", "ts": 2},
+    ]
+    for n in (1, 3):
+        told, outcomes = run_shards([table_of(rows)], n)
+        assert [row[0] for row in told[1]] == [10]
+        assert sum(len(outcome.rejects) for outcome in outcomes) == 3

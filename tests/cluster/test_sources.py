@@ -177,3 +177,11 @@ def test_texts_of_a_corpus(tmp_path: Path) -> None:
     files = find_files([Input(str(tmp_path), "messages")])
     texts = [text for file in files for piece in read_texts(file) for text in piece.to_pylist()]
     assert texts == ["one", "three", "two", "", "four"]
+
+
+def test_a_run_does_not_read_what_it_wrote(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "out/updates/b.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    files = find_files([Input(str(tmp_path), "messages")], [tmp_path / "out"])
+    assert [Path(file.path).name for file in files] == ["a.jsonl"]

@@ -7,8 +7,10 @@ import random
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import nearcast as nc
 from nearcast.columns.messages import FOREVER, MESSAGE, MessageLayout
 from nearcast.columns.subscriptions import POINT, PointLayout
 from nearcast.engines.results import Policy, Results, has_room, is_short, leave, n_leaving, offer
@@ -230,7 +232,7 @@ def test_a_long_stream_settles_in_memory() -> None:
     broker.subscribe("stays", nc.Nearest(5, 5, "a", k=5))
     rng = np.random.default_rng(1)
     n_bytes = []
-    for batch in range(SMALL or 160):
+    for batch in range(160 if COMPILED else 30):
         places = {"lon": rng.uniform(0, 100, 50), "lat": rng.uniform(0, 100, 50)}
         ids = np.arange(50) + 50 * batch
         broker.publish(pa.table({"id": ids, **places, "text": ["a"] * 50, "ts": ids}))

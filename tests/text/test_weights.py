@@ -97,7 +97,7 @@ def test_what_is_no_corpus_is_refused(texts, message):
     assert error.value.field == "texts"
 
 
-@pytest.mark.parametrize("texts", [None, 5, ["\ud800"], [["a", "\ud800"]]])
+@pytest.mark.parametrize("texts", [None, 5, ["\ud800"], [["a", "\ud800"]], pa.array([1, 2])])
 def test_neither_are_strings_that_utf8_cannot_hold(texts):
     with pytest.raises(InvalidInput, match="texts"):
         Weights.fit(texts)

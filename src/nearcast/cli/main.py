@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code: int = module.main(words[1:])
         return code
-    except NearcastError as error:
+    except (NearcastError, OSError) as error:  # a path that cannot be read or written, a full disk
         print(f"nearcast {command}: error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

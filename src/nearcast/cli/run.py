@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -244,7 +245,7 @@ def print_summary(result: Result, options: Options, console: Console) -> None:
     ):
         table.add_row(name, f"{value:,}")
     for reason, value in totals.reasons.most_common(10):
-        table.add_row(f"    {reason}", f"{value:,}")
+        table.add_row(f"    {escape(reason)}", f"{value:,}")
     table.add_section()
     table.add_row("subscriptions at the end", f"{totals.subscriptions['all']:,}")
     for kind, value in totals.subscriptions.items():
@@ -263,15 +264,17 @@ def print_summary(result: Result, options: Options, console: Console) -> None:
     if options.space.bounds == WORLD and options.space.metric == "haversine":
         console.print("space: the world, in degrees and metres (--space and --metric choose another)")
     for path in result.changed:
-        console.print(f"warning: {path} has changed since it was read; its changes were not", style="yellow")
+        console.print(
+            f"warning: {path} has changed since it was read; its changes were not", style="yellow", markup=False
+        )
     if result.stopped:
         console.print("stopped; the same command goes on from here")
     elif new_rows == 0 and result.before.rows:
         console.print("nothing to do: everything was read and answered by an earlier run")
     elif result.before.rows:
         console.print(f"went on from an earlier run, which had done {result.before.rows:,} rows")
-    console.print(f"updates: {options.out / 'updates'}", soft_wrap=True)
-    console.print(f"rejects: {options.out / 'rejects'}", soft_wrap=True)
+    console.print(f"updates: {options.out / 'updates'}", soft_wrap=True, markup=False)
+    console.print(f"rejects: {options.out / 'rejects'}", soft_wrap=True, markup=False)
 
 
 def _joined(argv: Sequence[str]) -> list[str]:

@@ -68,7 +68,7 @@ class Decoder:
 
     def refuse(self, row: int, raw: str, field: str, reason: str) -> None:
         """Take a row that cannot be honoured."""
-        raw, reason = (text.encode("utf-8", "backslashreplace").decode() for text in (raw, reason))
+        raw, field, reason = (text.encode("utf-8", "backslashreplace").decode() for text in (raw, field, reason))
         nothing = (None,) * 10
         self._rows.append((REFUSED, *nothing, self._source, self._file, row, raw, field, reason))
 

@@ -29,9 +29,10 @@ from nearcast.cluster.session import embedded_master, start_session
 from nearcast.cluster.sources import Input, SourceFile, find_files, read_texts
 from nearcast.cluster.staging import is_large, on_spark
 from nearcast.cluster.store import Store, read_json, write_json
+from nearcast.cluster.text_files import TEXT_ERRORS
 from nearcast.cluster.turn import Settings, save_weights
 from nearcast.cluster.warm import compile_kernels
-from nearcast.errors import InvalidInput, SetupError
+from nearcast.errors import InvalidInput, NearcastError, SetupError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -122,7 +123,7 @@ def run(options: Options, watch: Watch = lambda stage, totals, head: None) -> Re
     """
     began = time.monotonic()
     store = Store((options.checkpoint or options.out / "_checkpoint").absolute())
-    files = find_files(options.inputs)
+    files = find_files(options.inputs, (options.out, store.checkpoint))
     with store.locked():
         settings = settle(store, options)
         intake = Intake(store, options.batch_rows)
@@ -132,8 +133,12 @@ def run(options: Options, watch: Watch = lambda stage, totals, head: None) -> Re
         stopped = False
         if options.follow or new or before.next_batch < intake.head.batches:
             pipeline = _Pipeline(store, settings, intake, options, watch, before)
-            stopped = pipeline.work(new)
+            stopped = pipeline.work([] if options.follow else new)  # a followed file may still be growing
         totals = read_totals(store)
+        if not options.follow and not stopped and totals.next_batch < intake.head.batches:
+            raise SetupError(
+                f"Spark ended at batch {totals.next_batch} of {intake.head.batches}: run the command again"
+            )
         seconds = time.monotonic() - began
         return Result(totals, intake.head, before, changed, seconds, settings.n_shards, stopped)
 
@@ -163,7 +168,7 @@ def settle(store: Store, options: Options) -> Settings:
             rule = "must be an empty folder, or have the checkpoint of the run that wrote it"
             raise InvalidInput("out", str(options.out), rule)
         if options.corpus:
-            save_weights(store.weights, nc.Weights.fit(_texts(options.corpus)))
+            save_weights(store.weights, nc.Weights.fit(_readable_texts(options.corpus)))
         agreed = {key: value for key, value in asked.items() if key != "corpus"}
         settings = Settings(
             id=uuid.uuid4().hex,
@@ -216,7 +221,12 @@ class _Pipeline:
             warming.join()
         if by_spark:
             self._watch("read", self._totals, self._intake.head)
-            self._intake.take(new, self._on_spark(spark))
+            try:
+                self._intake.take(new, self._on_spark(spark))
+            except (NearcastError, OSError):
+                raise
+            except Exception as error:  # whatever Spark throws when it breaks down
+                raise self._gave_up(error) from error
         self._intake.announce(self._totals.next_batch)
         self._watch("run", self._totals, self._intake.head)
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -262,7 +272,9 @@ class _Pipeline:
             while not query.awaitTermination(_LOOK_S):  # type: ignore[arg-type]
                 if not self._options.follow:
                     continue
-                new = self._intake.new_files(find_files(self._options.inputs))
+                new = self._intake.new_files(
+                    find_files(self._options.inputs, (self._options.out, self._store.checkpoint))
+                )
                 ready = [file for file in new if settling.get(file.path) == file]  # unchanged since the last look
                 settling = {file.path: file for file in new}
                 if ready:
@@ -289,6 +301,14 @@ def _window_json(window: nc.Window | None) -> dict[str, Any] | None:
     if window is None:
         return None
     return {"count": window.count, "age": window.age, "max_ahead": window.max_ahead}
+
+
+def _readable_texts(corpus: tuple[Input, ...]) -> pa.ChunkedArray:
+    try:
+        return _texts(corpus)
+    except (*TEXT_ERRORS, pa.ArrowException) as error:
+        paths = ", ".join(given.path for given in corpus)
+        raise InvalidInput("corpus", paths, f"must be readable to its end ({error})") from error
 
 
 def _texts(corpus: tuple[Input, ...]) -> pa.ChunkedArray:

@@ -79,7 +79,7 @@ def start_session(master: str, n_shards: int, folder: Path) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("nearcast")
     for name, value in _settings(n_shards, folder, on_this_machine).items():
         builder = builder.config(name, value)
-    flags = f"-Dlog4j2.configurationFile=file:{logging}" + (_SMALL_JAVA if on_this_machine else "")
+    flags = f"-Dlog4j2.configurationFile={logging.absolute().as_uri()}" + (_SMALL_JAVA if on_this_machine else "")
     for where in ("driver", "executor"):
         builder = builder.config(f"spark.{where}.extraJavaOptions", flags)
     log = folder / "spark.log"

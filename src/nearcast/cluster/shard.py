@@ -18,14 +18,15 @@ import pyarrow as pa
 
 import nearcast as nc
 from nearcast.cluster.schema import MESSAGE_COLUMNS, MOVE, PUBLISH, REFUSED, SUBSCRIBE
+from nearcast.columns.decode import Rules, as_subscription, check_subscription
 from nearcast.errors import InvalidInput
 
 SPOKESMAN = 0  # the shard that reports what every shard sees alike
 SLICE_ROWS = 10_000  # messages published at a time: bounds the memory of one call
 
 _TYPE_RULE = {
-    "number": "must be a whole number, like the ids before it",
-    "name": "must be a string, like the ids before it",
+    "number": "must be an integer like the ids before it",
+    "name": "must be a string like the ids before it",
 }
 
 
@@ -47,8 +48,9 @@ class Shard:
         Which part, of how many.
     broker
         Empty, or restored.
-    message_ids, subscription_ids
-        Whether ids are a ``"number"`` or a ``"name"``, as the first event had it; None before the first.
+    subscription_ids
+        Whether the ids of subscriptions are a ``"number"`` or a ``"name"``, as the first one had it that was accepted,
+        in whichever shard; None before the first.
     """
 
     def __init__(
@@ -56,13 +58,11 @@ class Shard:
         index: int,
         n_shards: int,
         broker: nc.Broker,
-        message_ids: str | None = None,
         subscription_ids: str | None = None,
     ) -> None:
         self.index = index
         self.n_shards = n_shards
         self.broker = broker
-        self.message_ids = message_ids
         self.subscription_ids = subscription_ids
 
     def apply(self, batch: pa.Table) -> Outcome:
@@ -77,12 +77,11 @@ class Shard:
             told = batch.slice(row, 1).to_pylist()[0]
             self._reject(outcome, batch, int(row), told["field"], told["reason"])
         for row in np.flatnonzero(mine & refused):
-            kind = self.message_ids if events[row] == PUBLISH else self.subscription_ids
-            error = InvalidInput("id", _id_of(batch, int(row)), _TYPE_RULE[str(kind)])
+            error = InvalidInput("id", _id_of(batch, int(row)), _TYPE_RULE[str(self.subscription_ids)])
             self._reject(outcome, batch, int(row), error.field, str(error))
         todo = np.flatnonzero(~refused & ((events == PUBLISH) | (mine & (events != REFUSED))))
         late_before = self._n_late()
-        for rows in _stretches(todo, events):
+        for rows in _stretches(todo, 2 * events + batch.column("number").is_valid().to_numpy()):
             self._do(outcome, batch, int(events[rows[0]]), rows)
         if self.index == SPOKESMAN:
             late = self._n_late() - late_before
@@ -90,17 +89,29 @@ class Shard:
         return outcome
 
     def _check_ids(self, batch: pa.Table, events: np.ndarray) -> np.ndarray:
-        """Settle the type of ids by the first event, and tell which rows have the other type."""
-        has_number = batch.column("number").is_valid().to_numpy()
-        has_name = batch.column("name").is_valid().to_numpy()
-        known = has_number | has_name
-        messages, subscriptions = known & (events == PUBLISH), known & (events < PUBLISH)
-        refused = np.zeros(len(events), bool)
-        for which, rows in (("message_ids", messages), ("subscription_ids", subscriptions)):
-            if getattr(self, which) is None and rows.any():
-                setattr(self, which, "number" if has_number[np.argmax(rows)] else "name")
-            refused |= rows & (has_name if getattr(self, which) == "number" else has_number)
+        """Tell which subscriptions have ids of another type than the first that is accepted, in whichever shard.
+
+        Ids of messages are left to the broker: all shards see all messages, and refuse the same.
+        """
+        is_number = batch.column("number").is_valid().to_numpy()
+        subscribes = events == SUBSCRIBE
+        if self.subscription_ids is None:
+            for row in np.flatnonzero(subscribes):
+                if self._is_accepted(batch.column("spec")[int(row)].as_py()):
+                    self.subscription_ids = "number" if is_number[row] else "name"
+                    break
+            else:
+                return np.zeros(len(events), bool)
+        refused: np.ndarray = subscribes & (is_number != (self.subscription_ids == "number"))
         return refused
+
+    def _is_accepted(self, spec: str) -> bool:
+        try:
+            rules = Rules(self.broker.space, self.broker.window is not None, None)
+            check_subscription(as_subscription(json.loads(spec)), rules)
+        except InvalidInput:
+            return False
+        return True
 
     def _do(self, outcome: Outcome, batch: pa.Table, event: int, rows: np.ndarray) -> None:
         """Have the broker process events of one kind."""
@@ -127,7 +138,7 @@ class Shard:
         run = batch.slice(rows[0], rows[-1] + 1 - rows[0])
         if len(rows) != run.num_rows:
             run = run.take(rows - rows[0])
-        ids = run.column(self.message_ids or "name")
+        ids = run.column("name" if run.column("number")[0].as_py() is None else "number")
         return pa.table({"id": ids} | {name: run.column(name) for name in MESSAGE_COLUMNS})
 
     def _n_late(self) -> int:
@@ -150,9 +161,9 @@ def numbered(outcome: Outcome, batch: int) -> pa.Table | None:
     return table.append_column("seq", pa.array(np.arange(table.num_rows, dtype=np.int64)))
 
 
-def _stretches(rows: np.ndarray, events: np.ndarray) -> Iterator[np.ndarray]:
-    """Cut `rows` where the kind of event changes, and messages also every `SLICE_ROWS`."""
-    for stretch in np.split(rows, np.flatnonzero(np.diff(events[rows])) + 1):
+def _stretches(rows: np.ndarray, kinds: np.ndarray) -> Iterator[np.ndarray]:
+    """Cut `rows` where the kind of event, or of id, changes, and also every `SLICE_ROWS`."""
+    for stretch in np.split(rows, np.flatnonzero(np.diff(kinds[rows])) + 1):
         for start in range(0, len(stretch), SLICE_ROWS):
             yield stretch[start : start + SLICE_ROWS]
 

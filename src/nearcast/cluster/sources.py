@@ -52,8 +52,10 @@ class SourceFile(NamedTuple):
     changed_ns: int
 
 
-def find_files(inputs: Iterable[Input]) -> list[SourceFile]:
+def find_files(inputs: Iterable[Input], without: Iterable[Path] = ()) -> list[SourceFile]:
     """All files behind `inputs`: those named, and those in folders, by path; hidden and unfinished ones left out.
+
+    What lies below the folders `without` is not found in a folder: a run must not read what it wrote.
 
     Raises
     ------
@@ -61,12 +63,13 @@ def find_files(inputs: Iterable[Input]) -> list[SourceFile]:
         A path that does not exist, or a named file of unknown format.
     """
     found: dict[str, SourceFile] = {}
+    own = [folder.absolute() for folder in without]
     for given in inputs:
         path = Path(given.path)
         if path.is_dir():
             for name in sorted(_below(path)):
                 format_ = given.format or format_of(name)
-                if format_ is not None:
+                if format_ is not None and not any(Path(name).absolute().is_relative_to(folder) for folder in own):
                     _note(found, name, given.role, format_)
         elif path.exists():
             format_ = given.format or format_of(path.name)

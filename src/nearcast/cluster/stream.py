@@ -6,6 +6,7 @@ left for the stream is one small row per shard and batch, so a micro-batch costs
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,7 +50,7 @@ def reports(spark: SparkSession, store: Store, run: str, n_shards: int) -> DataF
     turns = spark.readStream.schema(TURN).option("maxFilesPerTrigger", 1).option("maxFileAge", "36500d")
     keys = [F.struct(F.lit(shard_key(i, n_shards)).alias("key"), F.lit(i).alias("shard")) for i in range(n_shards)]
     store.turns.mkdir(parents=True, exist_ok=True)
-    numbers = turns.csv(str(store.turns))
+    numbers = turns.csv(re.sub(r"([\[\]{}*?\\])", r"\\\1", str(store.turns)))  # Spark reads a path as a pattern
     spread = numbers.select("batch", F.explode(F.array(*keys)).alias("to")).select("to.key", "to.shard", "batch")
     return spread.groupBy("key").transformWithState(
         statefulProcessor=Turns(str(store.checkpoint), run),

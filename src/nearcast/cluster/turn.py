@@ -41,8 +41,7 @@ class State(NamedTuple):
     next_batch: int  # the first batch that has not been taken
     snapshot: str | None = None  # name of the snapshot's file; None: start from an empty broker
     first_batch: int = 0  # the first batch that the snapshot does not hold
-    message_ids: str | None = None  # types of ids, as of the snapshot
-    subscription_ids: str | None = None
+    subscription_ids: str | None = None  # the type of their ids, as of the snapshot
 
 
 class Settings(NamedTuple):
@@ -99,7 +98,7 @@ def take_turn(checkpoint: str, run: str, index: int, state: str | None, first: i
     if stop - before.first_batch >= settings.snapshot_every:
         place = store.new_snapshot(index, stop)
         write_whole(place, shard.broker.snapshot)
-        after = State(after.token, stop, place.name, stop, shard.message_ids, shard.subscription_ids)
+        after = State(after.token, stop, place.name, stop, shard.subscription_ids)
         counts["snapshots"] += 1
     _CACHE[run, index] = (after.token, shard)
     report = {
@@ -118,7 +117,7 @@ def restore(store: Store, settings: Settings, index: int, state: State) -> Shard
     """The shard as `state` has it: its snapshot, or an empty broker, and every batch since."""
     kept = state.snapshot
     broker = nc.Broker.restore(store.shards / kept) if kept else new_broker(store, settings)
-    shard = Shard(index, settings.n_shards, broker, state.message_ids, state.subscription_ids)
+    shard = Shard(index, settings.n_shards, broker, state.subscription_ids)
     for number in range(state.first_batch, state.next_batch):
         shard.apply(read_table(store.batch(number)))
     return shard

@@ -154,5 +154,8 @@ def _checked(text: Any) -> str | list[str] | None:
 def _words_of_column(column: pa.Array | pa.ChunkedArray) -> Words:
     """The words of an Arrow column of texts or of keyword lists."""
     kind = column.type
-    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    return from_lists(column) if lists else tokenise(column)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return from_lists(column)
+    if pa.types.is_primitive(kind):
+        raise InvalidInput("texts", str(kind), "must be a column of strings or of lists of strings")
+    return tokenise(column)
