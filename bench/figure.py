@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,7 +55,7 @@ class Stopwatch:
         self._mark = now
 
 
-class Case:
+class Case(ABC):
     """Something to measure; one is made for each series of each point, in a process of its own."""
 
     unit = "rows"  # what `repeat` counts
@@ -67,13 +68,13 @@ class Case:
     def prepare(self) -> None:
         """Make the data and build what is measured; recorded as setup, not as a timing."""
 
+    @abstractmethod
     def check(self) -> int:
         """Compare a sample with a brute force; returns how many answers were compared, or raises `WrongAnswer`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def repeat(self, watch: Stopwatch) -> int:
         """Do the work once, the timed part inside ``with watch``; returns how many units were done."""
-        raise NotImplementedError
 
     def counts(self) -> Counts:
         """Work counters and bytes so far."""

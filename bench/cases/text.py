@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from itertools import pairwise
 
@@ -38,9 +39,9 @@ class Texts(Case):
                 raise WrongAnswer(f"{text!r}: {row}, but right is {expected}")
         return len(rows)
 
+    @abstractmethod
     def rows(self, column: pa.Array) -> list[Row]:
         """What the case makes of each text."""
-        raise NotImplementedError
 
 
 class Encode(Texts):
