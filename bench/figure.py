@@ -65,6 +65,7 @@ class Case(ABC):
         self.seed = seed
         self.source = "synthetic"  # where the messages came from
 
+    @abstractmethod
     def prepare(self) -> None:
         """Make the data and build what is measured; recorded as setup, not as a timing."""
 
