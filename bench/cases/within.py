@@ -91,7 +91,7 @@ class Drawing(NamedTuple):
         """Tables of `n` subscriptions drawn from these messages."""
         source = subscriptions.Source.of(messages, _STOP_WORDS.split())
         own = {"areas": self.areas, "words": self.words, "expressions": self.expressions, "bounds": self.bounds}
-        return subscriptions.within(source, n, seed, backfill=False, **own)
+        return subscriptions.within(source, n, seed, **own)
 
 
 @lru_cache(maxsize=8)
@@ -211,14 +211,21 @@ class Delivery(Case):
         sizes = self.sizes
         self.stream = Stream(sizes["messages"], self.seed)
         self.source = self.stream.source
-        self.broker = Broker(self.stream.space)
+        self.broker = self.new_broker()
         self.engine = put_in(self.broker, sizes["engine"], **settings_of(sizes))
         drawing = Drawing.of({"sample": 1, **sizes}, self.stream, self.seed)
         self.stream.take(drawing.n_before)
-        made = drawing.tables(sizes["subscriptions"])
-        rejects = self.broker.subscribe_many(pa.concat_tables(list(made))).rejects
+        rejects = self.broker.subscribe_many(self.given(drawing)).rejects
         if rejects:
             raise WrongAnswer(f"a subscription was refused: {rejects[0]}")
+
+    def new_broker(self) -> Broker:
+        """Without subscriptions."""
+        return Broker(self.stream.space)
+
+    def given(self, drawing: Drawing) -> pa.Table:
+        """The subscriptions."""
+        return pa.concat_tables(list(drawing.tables(self.sizes["subscriptions"])))
 
     def check(self) -> int:
         """The updates for some messages, against the brute force in the same broker."""

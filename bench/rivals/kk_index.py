@@ -6,6 +6,7 @@ import numpy as np
 
 from bench.rivals.live import GRID
 from bench.rivals.moving import Moving
+from bench.rivals.quadtree import count_live
 from bench.rivals.rq_tree import SHORT
 from bench.rivals.ss_index import Gridded
 from nearcast.columns.arena import Ints
@@ -18,7 +19,7 @@ class KKIndex(Moving, Gridded):
     _of_new_words = 0
 
     def _gridded(self, slots: Ints) -> Ints:
-        lengths = np.zeros(self._counts.size, np.int64)
+        lengths = count_live(self.around.live.table.layout, self._counts.size)
         for entries, _ in self._entries(slots):
             lengths += np.bincount(entries.words, minlength=lengths.size)
         return np.where(lengths > SHORT, 1 << GRID, 0).astype(np.int32)

@@ -13,7 +13,7 @@ from bench.rivals.cells import DEEPEST, level_of, pack
 from bench.rivals.clauses import SURE, Entries, first_clause
 from bench.rivals.jit import kernel
 from bench.rivals.lists import NO_KEY, NOT_THERE, Lists, claim_head, find_head
-from bench.rivals.match import TOUCHED, VERIFIED, mark
+from bench.rivals.match import MATCHED, TOUCHED, VERIFIED, mark
 from nearcast.columns.arena import Array, Ints, Longs, record, with_room
 from nearcast.columns.messages import MessageLayout
 from nearcast.columns.subscriptions import WithinLayout, in_region
@@ -187,6 +187,7 @@ def search_lists(first, search, lists, messages, metric, moment, found):
             mark(messages, message, 1, present)
             if first_clause(here.clauses, row.clause_start, row.clause_size, present) == entry.tag & ~SURE:
                 found.slots[n], found.messages[n] = entry.slot, slot
+                found.counters[MATCHED] += 1
                 n += 1
             mark(messages, message, 0, present)
     return search.keys.size, n
