@@ -155,7 +155,7 @@ def append_live(heads, keys, owners, source, rows, messages, first, tally):
 def search_lists(first, search, lists, messages, metric, moment, found):
     """Live messages of entries from key `first` on; returns the key to go on with and the number written.
 
-    Paper: [AP-Tree] algorithm 6, decided message by message: in the one region and not in the other.
+    Paper: [APTREE] algorithm 6, decided message by message: in the one region and not in the other.
     """
     n = 0
     present, here, there = found.present, search.here, search.there
