@@ -88,7 +88,8 @@ def test_modes_and_thresholds() -> None:
 def test_points_move() -> None:
     table = PointTable(Vocabulary())
     slots = insert(table, [Subscription(n, Nearest(n, n, "a")) for n in range(3)])
-    table.move(slots[1:2], np.array([5.0]), np.array([6.0]))
+    before = table.move(slots[1:2], np.array([5.0]), np.array([6.0]))
+    assert before[["x", "y"]].tolist() == [(1, 1)]
     assert table.rows[["x", "y"]][slots].tolist() == [(0, 0), (5, 6), (2, 2)]
 
 
@@ -141,7 +142,13 @@ def test_places_in_regions() -> None:
     assert not inside(table, circle, 0, 0)
     assert inside(table, triangle, 2, 2)
     assert not inside(table, triangle, 2.5, 2)
-    table.move(np.array([box, circle], dtype=np.int32), region_rows([TRIANGLE, Box(5, 5, 6, 6)], PLANE))
+    moving = np.array([box, circle], dtype=np.int32)
+    before = table.move(moving, region_rows([TRIANGLE, Box(5, 5, 6, 6)], PLANE))
+    old = table.layout._replace(rows=before)
+    assert in_region(old, 0, PLANE.metric_code, 2.0, 1.0)
+    assert in_region(old, 1, PLANE.metric_code, 0.0, 1.0)
+    assert not in_region(old, 1, PLANE.metric_code, 0.0, 0.0)
+    table.close_gaps()
     assert not inside(table, box, 2.5, 2)
     assert inside(table, box, 1, 1)
     assert inside(table, circle, 6, 5)
@@ -159,6 +166,7 @@ def test_tables_keep_what_is_theirs_and_settle_under_churn() -> None:
         here = insert(points, [Subscription(i, TopK(i, i, f"a b c d e f g h w{i}")) for i in batch])
         there = insert(within, [Subscription(i, Within(Circle(i, 0, 1), f"(a b c d) OR NOT f x{i}")) for i in batch])
         within.move(there[:20], region_rows([TRIANGLE] * 20, PLANE))
+        within.close_gaps()
         for table, slots in ((points, here), (within, there)):
             table.remove(slots[2:])
         kept += zip(here[:2].tolist(), there[:2].tolist(), strict=True)

@@ -8,12 +8,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from compare import identical
 from strategies import Event, Seeded
 
 import nearcast as nc
 from contract.contenders import CONTENDERS, Contender, Judge, Town, broker_class, engine_of, made, stream, table_of
+from nearcast.columns.shapes import region_rows
+from nearcast.engines.contract import Changes
 from nearcast.errors import InvalidInput
 from nearcast.model.update import Update
 
@@ -24,6 +27,9 @@ N_SUBSCRIPTIONS, N_MESSAGES = (200, 800) if COMPILED else (25, 120)
 WINDOWS = [nc.Window(count=100), nc.Window(age=1.5), nc.Window(count=150, age=1), nc.Window(count=40, age=10)]
 
 every_engine = pytest.mark.parametrize("contender", CONTENDERS, ids=repr)
+every_notifier = pytest.mark.parametrize(
+    "contender", [contender for contender in CONTENDERS if contender.kind in ("within", "similar")], ids=repr
+)
 
 
 def told(broker: nc.Broker, event: Event) -> tuple[list[Update], str | None]:
@@ -122,6 +128,82 @@ def test_applying_updates_gives_the_results(contender: Contender) -> None:
                 if shown is not None:
                     assert min(messages.values(), default=0) >= 0, f"seed {seed}: {id!r} lost what it never had"
                     assert +messages == Counter(message for message, _ in shown), f"seed {seed}, {event}, {id!r}"
+
+
+def triples(changes: Changes) -> list[tuple[int, int, int]]:
+    """Subscription, message and sign of every change of one event."""
+    assert not changes.events.any()
+    assert np.array_equal(np.isnan(changes.scores), np.isnan(changes.scores[:1]).repeat(changes.scores.size))
+    return sorted(zip(changes.slots.tolist(), changes.messages.tolist(), changes.signs.tolist(), strict=True))
+
+
+def found(engine: Any, slots: Iterable[int]) -> dict[tuple[int, int], float]:
+    """Scores by subscription and message, asked one by one."""
+    pairs: dict[tuple[int, int], float] = {}
+    for slot in slots:
+        messages, scores = engine.find(slot)
+        pairs |= {(slot, message): score for message, score in zip(messages.tolist(), scores.tolist(), strict=True)}
+    return pairs
+
+
+def other_region(town: Town) -> Any:
+    (x, y), side = town.place(), town.random.choice([1.0, 4.0, 8.0])
+    return town.random.choice(
+        [nc.Box(x, y, x + side, y + side), nc.Circle(x, y, side), nc.Polygon([(x, y), (x + side, y), (x, y + side)])]
+    )
+
+
+@every_notifier
+@pytest.mark.parametrize("window", [WINDOWS[0], WINDOWS[1], None], ids=repr)
+def test_many_at_once_fill_and_move_like_one_by_one(contender: Contender, window: nc.Window | None) -> None:
+    """`fill` and `moved` say what `find` finds; polygons and circles leave by the points that they had."""
+    town = Town(11)
+    broker = broker_class(contender)(town.space, window)
+    broker.subscribe_many([(n, town.query(contender.kind)) for n in range(N_SUBSCRIPTIONS)])
+    engine, table = engine_of(broker, contender), table_of(broker, contender)
+    n_said = 0
+    for n in range(4):
+        broker.publish(town.messages(N_MESSAGES // 4, n * N_MESSAGES // 4))
+        slots = table.used_slots[n % 2 :: 2].copy()
+        before = found(engine, slots.tolist())
+        assert triples(engine.fill(slots)) == [(*pair, 1) for pair in sorted(before)]
+        if contender.kind == "within":
+            rows = table.move(slots, region_rows([other_region(town) for _ in slots], broker.space))
+        else:
+            rows = table.move(slots, *np.array([town.place() for _ in slots], dtype=np.float64).T.copy())
+        changes = engine.moved(slots, rows)
+        table.close_gaps()
+        broker.check()
+        after = found(engine, slots.tolist())
+        expected = [(*pair, -1) for pair in before.keys() - after] + [(*pair, 1) for pair in after.keys() - before]
+        assert triples(changes) == sorted(expected)
+        assert window is not None or not expected
+        n_said += len(expected)
+        for slot, message, sign, score in zip(*(column.tolist() for column in changes[1:]), strict=True):
+            assert np.array_equal(score, (before if sign < 0 else after)[slot, message], equal_nan=True)
+    assert n_said > 0 or window is None
+    for nothing in (engine.fill(slots[:0]), engine.moved(slots[:0], table.rows[slots[:0]])):
+        assert triples(nothing) == []
+
+
+@every_notifier
+def test_reweighed_engines_answer_with_the_new_weights(contender: Contender) -> None:
+    town = Town(12)
+    ours, judge = (kind(town.space, nc.Window(count=80)) for kind in (broker_class(contender), Judge))
+    queries = [(n, town.query(contender.kind)) for n in range(N_SUBSCRIPTIONS // 2)]
+    n_said = 0
+    for n in range(3):
+        weights = nc.Weights.fit([" ".join(town.some_words(6)) for _ in range(30)])
+        messages = list(town.messages(60, 60 * n))
+        if n == 0:
+            identical(ours.subscribe_many(queries), judge.subscribe_many(queries))
+        identical(ours.publish(messages), judge.publish(messages))
+        said = list(ours.reweigh(weights))
+        identical(said, judge.reweigh(weights))
+        n_said += len(said)
+        ours.check()
+        same_results(ours, judge, range(len(queries)))
+    assert bool(n_said) is (contender.kind == "similar")
 
 
 @every_engine

@@ -95,5 +95,5 @@ def test_what_is_found_is_in_order() -> None:
     dense = np.zeros(around.vocabulary.idf.size)
     for find, kind, id in ((matching_within, 0, "w"), (matching_similar, 1, "s")):
         slot = broker._registry.where(broker._registry.find(id))[1]
-        assert len(find(broker._tables[kind], slot, around, dense)[0]) == 9  # type: ignore[operator]
+        assert len(find(broker._tables[kind].layout, slot, around, dense)[0]) == 9  # type: ignore[operator]
         assert not dense.any()

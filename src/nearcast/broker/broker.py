@@ -12,8 +12,8 @@ import pyarrow as pa
 from nearcast.broker import snapshot
 from nearcast.broker.explain import Explanation, explain
 from nearcast.broker.registry import Registry
-from nearcast.broker.saying import Found, difference, entering, to_updates, together
-from nearcast.columns.arena import Array, Ints
+from nearcast.broker.saying import to_updates
+from nearcast.columns.arena import Array, Floats, Ints
 from nearcast.columns.decode import KINDS, Part, Rules, check_subscription, decode_subscriptions, pack_clauses
 from nearcast.columns.ids import group_ids, id_bytes, id_type, same_type
 from nearcast.columns.messages import as_message, decode_messages
@@ -22,7 +22,7 @@ from nearcast.columns.shapes import region_rows
 from nearcast.columns.subscriptions import PointTable, WithinRows, WithinTable
 from nearcast.columns.updates import Updates
 from nearcast.engines.checks import NEAREST, TOPK
-from nearcast.engines.contract import NO_CHANGES, Changes, Keeper, Notifier, Surroundings
+from nearcast.engines.contract import NO_CHANGES, Changes, Keeper, Notifier, Surroundings, difference
 from nearcast.engines.oracle import KeeperOracle, SimilarOracle, WithinOracle
 from nearcast.errors import DuplicateId, InvalidInput, UnknownId
 from nearcast.model.checks import instant
@@ -159,13 +159,13 @@ class Broker:
             slots = self._points[kind].insert(part.given, terms, numbers, since)
         self._registry.place(numbers, slots, part.given.expires)
         self._engines[kind].insert(slots)
-        filled = slots[part.given.backfill]
-        if self.window is None or not len(self._live.table) or not filled.size:
-            return kind, NO_CHANGES
-        if kind in self._keepers:
-            return kind, self._keepers[kind].refresh(filled)
-        find = self._notifiers[kind].find
-        return kind, together([entering(slot, find(slot)) for slot in filled.tolist()])
+        return kind, self._fill(kind, slots[part.given.backfill])
+
+    def _fill(self, kind: int, slots: Ints) -> Changes:
+        """What these subscriptions find among the live messages: all of it for a notifier, what is new for a keeper."""
+        if self.window is None or not len(self._live.table) or not slots.size:
+            return NO_CHANGES
+        return self._keepers[kind].refresh(slots) if kind in self._keepers else self._notifiers[kind].fill(slots)
 
     def unsubscribe(self, id: str | int) -> Updates:
         """End a subscription, silently: there are never any updates.
@@ -243,21 +243,16 @@ class Broker:
             self.space.check_point(move.lon, move.lat)
         if kind == _NEAREST and self.window is None:
             raise InvalidInput("id", move.id, "must not be a nearest subscription: without a window it cannot move")
-        before = self._find(kind, slot)
         if move.region is not None:
-            self._within.move(slots, region_rows([move.region], self.space))
+            before = self._within.move(slots, region_rows([move.region], self.space))
         else:
-            self._points[kind].move(slots, np.array([move.lon]), np.array([move.lat]))
+            before = self._points[kind].move(slots, np.array([move.lon]), np.array([move.lat]))
         if kind in self._keepers:
-            return kind, self._keepers[kind].refresh(slots)
-        self._notifiers[kind].moved(slots)
-        return kind, difference(slot, before, self._find(kind, slot))
-
-    def _find(self, kind: int, slot: int) -> Found:
-        """The result of a notifier's subscription; nothing for a keeper, which knows its own, or without a window."""
-        if kind in self._keepers or self.window is None:
-            return np.zeros(0, np.int32), np.zeros(0)
-        return self._notifiers[kind].find(slot)
+            changes = self._keepers[kind].refresh(slots)
+        else:
+            changes = self._notifiers[kind].moved(slots, before)
+        self._tables[kind].close_gaps()
+        return kind, changes
 
     # Messages and time
 
@@ -334,20 +329,16 @@ class Broker:
         """Change the weights of words, as one event; returns how results change."""
         if not isinstance(weights, Weights):
             raise InvalidInput("weights", weights, "must be Weights")
-        similar = self._points[_SIMILAR].used_slots.tolist()
-        before = [self._find(_SIMILAR, slot) for slot in similar]
+        similar = self._points[_SIMILAR].used_slots
+        before = self._fill(_SIMILAR, similar)
         self._vocabulary.set_weights(weights)
         self._live.reweigh()
         for table in self._points.values():
             table.measure(table.used_slots)
-        self._notifiers[_SIMILAR].moved(self._points[_SIMILAR].used_slots)
-        said = [
-            (_SIMILAR, difference(slot, old, self._find(_SIMILAR, slot)))
-            for slot, old in zip(similar, before, strict=True)
-        ]
-        if self.window is not None:
-            said.append((_TOPK, self._keepers[_TOPK].refresh(self._points[_TOPK].used_slots)))
-        return self._updates(said)
+        for notifier in self._notifiers.values():
+            notifier.reweighed()
+        changes = difference(before, self._fill(_SIMILAR, similar))
+        return self._updates([(_SIMILAR, changes), (_TOPK, self._fill(_TOPK, self._points[_TOPK].used_slots))])
 
     def _updates(
         self, said: Iterable[tuple[int, Changes]], rejects: Iterable[Reject] = (), clocks: Array | None = None
@@ -361,9 +352,12 @@ class Broker:
     def results(self, id: str | int) -> list[tuple[str | int, float | None]]:
         """The result of a subscription now: (message id, score), best first; `Within` newest first, with no scores."""
         kind, slot = self._registry.where(self._number(id))
-        found, scores = self._keepers[kind].result(slot) if kind in self._keepers else self._find(kind, slot)
+        found, scores = self._result(kind, slot)
         ids = self._live.table.ids.to_arrow(found).to_pylist()
         return [(id, None if np.isnan(score) else float(score)) for id, score in zip(ids, scores, strict=True)]
+
+    def _result(self, kind: int, slot: int) -> tuple[Ints, Floats]:
+        return self._keepers[kind].result(slot) if kind in self._keepers else self._notifiers[kind].find(slot)
 
     def explain(self, id: str | int, message_id: str | int) -> Explanation:
         """The parts of a message's score for a subscription, or why it is not in the result.
@@ -374,7 +368,7 @@ class Broker:
             If there is no such subscription, or no such live message.
         """
         kind, slot = self._registry.where(self._number(id))
-        found, _ = self._keepers[kind].result(slot) if kind in self._keepers else self._find(kind, slot)
+        found, _ = self._result(kind, slot)
         table = self._live.table
         message = table.ids.find(message_id)
         if self.window is None:  # ids are not filed, but results hold some messages

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from nearcast.broker.registry import Registry
-from nearcast.columns.arena import Floats, Ints, Longs
+from nearcast.columns.arena import Longs
 from nearcast.columns.messages import MessageTable
 from nearcast.columns.subscriptions import PointTable, WithinTable
 from nearcast.columns.updates import Updates
 from nearcast.engines.contract import Changes
 from nearcast.model.update import Reject
-
-Found = tuple[Ints, Floats]  # message slots and scores
 
 NEARER_IS_BETTER = {"nearest"}
 
@@ -46,23 +44,3 @@ def to_updates(
         clocks[events[order]],
         rejects,
     )
-
-
-def entering(slot: int, found: Found) -> Changes:
-    """Everything found enters an empty result."""
-    return difference(slot, (np.zeros(0, np.int32), np.zeros(0)), found)
-
-
-def difference(slot: int, before: Found, after: Found) -> Changes:
-    """What leaves, with the score that it had, and what enters when a result changes from one to the other."""
-    leaves = ~np.isin(before[0], after[0])
-    enters = ~np.isin(after[0], before[0])
-    messages = np.concatenate([before[0][leaves], after[0][enters]])
-    scores = np.concatenate([before[1][leaves], after[1][enters]])
-    signs = np.repeat(np.array([-1, 1], np.int32), [int(leaves.sum()), int(enters.sum())])
-    return Changes(np.zeros(messages.size, np.int32), np.full(messages.size, slot, np.int32), messages, signs, scores)
-
-
-def together(changes: Sequence[Changes]) -> Changes:
-    """Changes one after another, as they are."""
-    return Changes(*(np.concatenate(column) for column in zip(*changes, strict=True)))

@@ -150,13 +150,19 @@ class PointTable(_Table):
         norms, weights = measured(self._rows[slots], self._words, self.vocabulary.idf)
         self._rows["norm"][slots], self._rows["weight"][slots] = norms, weights
 
-    def move(self, slots: Ints, x: Floats, y: Floats) -> None:
-        """Give subscriptions other places."""
+    def move(self, slots: Ints, x: Floats, y: Floats) -> Array:
+        """Give subscriptions other places; returns their rows as they were. `close_gaps` should follow."""
+        before = self._rows[slots]
         self._rows["x"][slots], self._rows["y"][slots] = x, y
+        return before
 
     def remove(self, slots: Ints) -> None:
         self._words.drop(self._rows["n_terms"][slots])
         self._give(slots)
+        self.close_gaps()
+
+    def close_gaps(self) -> None:
+        """Forget the words that nobody holds once they are most of the pool."""
         if self._words.wasteful:
             used = self.used_slots
             self._rows["term_start"][used] = self._words.compact(
@@ -265,19 +271,24 @@ class WithinTable(_Table):
         self._rows["region_kind"][slots], self._rows["n_rings"][slots] = regions.shapes, regions.n_rings
         self._rows["ring_start"][slots] = self._shapes.append(regions)
 
-    def move(self, slots: Ints, regions: RegionRows) -> None:
-        """Give subscriptions other regions."""
-        self._shapes.drop(self._rows["ring_start"][slots].astype(np.int64), self._rows["n_rings"][slots])
+    def move(self, slots: Ints, regions: RegionRows) -> Array:
+        """Give subscriptions other regions; returns their rows as they were. `close_gaps` should follow.
+
+        Until it does, the points of the old regions can be read through these rows.
+        """
+        before = self._rows[slots]
+        self._shapes.drop(before["ring_start"].astype(np.int64), before["n_rings"])
         self._place(slots, regions)
-        self._close_gaps()
+        return before
 
     def remove(self, slots: Ints) -> None:
         self._clauses.drop(self._rows["clause_size"][slots])
         self._shapes.drop(self._rows["ring_start"][slots].astype(np.int64), self._rows["n_rings"][slots])
         self._give(slots)
-        self._close_gaps()
+        self.close_gaps()
 
-    def _close_gaps(self) -> None:
+    def close_gaps(self) -> None:
+        """Forget the clauses and points that nobody holds once they are most of a pool."""
         if self._clauses.wasteful:
             used = self.used_slots
             starts = self._clauses.compact(self._rows["clause_start"][used], self._rows["clause_size"][used])

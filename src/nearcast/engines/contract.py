@@ -7,6 +7,7 @@ deterministic, do no I/O and know no wall clock: the same events give the same c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -28,9 +29,30 @@ class Changes(NamedTuple):
     signs: Ints  # int32[n]: +1 or -1
     scores: Floats  # float64[n]: score or distance; NaN for Within
 
+    def take(self, rows: Array) -> Changes:
+        """Only these rows, given by number or by flags."""
+        return Changes(self.events[rows], self.slots[rows], self.messages[rows], self.signs[rows], self.scores[rows])
+
 
 _NONE = np.zeros(0, np.int32)
 NO_CHANGES = Changes(_NONE, _NONE, _NONE, _NONE, np.zeros(0))
+
+
+def entering(slots: Ints, messages: Ints, scores: Floats) -> Changes:
+    """Everything of one event enters."""
+    return Changes(np.zeros(slots.size, np.int32), slots, messages, np.ones(slots.size, np.int32), scores)
+
+
+def difference(before: Changes, after: Changes) -> Changes:
+    """What leaves, with the score that it had, and what enters when one `fill` is followed by another."""
+    had, has = (pairs.slots.astype(np.int64) << 32 | pairs.messages for pairs in (before, after))
+    leaves, enters = before.take(~np.isin(had, has)), after.take(~np.isin(has, had))
+    return together([leaves._replace(signs=-leaves.signs), enters])
+
+
+def together(changes: Sequence[Changes]) -> Changes:
+    """Changes one after another, as they are."""
+    return Changes(*(np.concatenate(column) for column in zip(*changes, strict=True)))
 
 
 class Surroundings(NamedTuple):
@@ -67,13 +89,26 @@ class Engine(Protocol):
 
 
 class Notifier(Engine, Protocol):
-    """Tells which subscriptions an arriving message matches."""
+    """Tells which subscriptions an arriving message matches. Without a window no message is live.
+
+    `publish` says its changes in the order of events; the order between subscriptions inside an event is free.
+    """
+
+    def fill(self, slots: Ints) -> Changes:
+        """Live messages that match these subscriptions, all as ``+`` of event 0; nothing is filed."""
+
+    def moved(self, slots: Ints, before: Array) -> Changes:
+        """Subscriptions, each once, whose place or region was just changed in the table: the net change, as event 0.
+
+        `before` has their rows as they were. The points of old regions can be read through them until this returns;
+        then the table closes its gaps.
+        """
+
+    def reweighed(self) -> None:
+        """Weights of words, and with them norms and weights of all rows, were just changed."""
 
     def find(self, slot: int) -> tuple[Ints, Floats]:
         """Live messages that match a subscription, in the order of its result, and their scores."""
-
-    def moved(self, slots: Ints) -> None:
-        """Subscriptions whose place or region was just changed in the table."""
 
 
 class Keeper(Engine, Protocol):

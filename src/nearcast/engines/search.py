@@ -13,7 +13,7 @@ import numpy as np
 from nearcast.columns.arena import Floats, Ints
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.shapes import CIRCLE
-from nearcast.columns.subscriptions import PointTable, WithinTable, split_clauses
+from nearcast.columns.subscriptions import PointLayout, PointTable, WithinLayout, split_clauses
 from nearcast.engines.checks import ALL_WORDS, TOPK, similarity, within_matches
 from nearcast.engines.contract import Surroundings
 from nearcast.jit import kernel
@@ -55,9 +55,8 @@ def _moment(around: Surroundings, since: int, last: int, clock: int) -> Moment:
     return Moment(last, clock, around.live.limits.newest, since)
 
 
-def matching_within(table: WithinTable, slot: int, around: Surroundings, dense: Floats) -> tuple[Ints, Floats]:
+def matching_within(layout: WithinLayout, slot: int, around: Surroundings, dense: Floats) -> tuple[Ints, Floats]:
     """Live messages that a Within subscription matches, newest first; their scores are NaN."""
-    layout = table.layout
     row = layout.rows[slot]
     area = (float(row["x0"]), float(row["y0"]), float(row["x1"]), float(row["y1"]))
     if around.space.metric == "haversine" and row["region_kind"] != CIRCLE and not -180.0 <= area[0] <= area[2] < 180.0:
@@ -72,9 +71,8 @@ def matching_within(table: WithinTable, slot: int, around: Surroundings, dense: 
     return kept[newest], np.full(kept.size, np.nan)
 
 
-def matching_similar(table: PointTable, slot: int, around: Surroundings, dense: Floats) -> tuple[Ints, Floats]:
+def matching_similar(layout: PointLayout, slot: int, around: Surroundings, dense: Floats) -> tuple[Ints, Floats]:
     """Live messages that a Similar subscription matches, best first, and their scores."""
-    layout = table.layout
     row = layout.rows[slot]
     delta, tau = float(row["share"]), float(row["tau"])
     terms = layout.terms[row["term_start"] : row["term_start"] + row["n_terms"]].tolist()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
-from nearcast.columns.subscriptions import PointTable, WithinTable
+from nearcast.columns.subscriptions import PointLayout, PointTable, WithinLayout, WithinTable
 from nearcast.engines.checks import NEAREST
-from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
+from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings, difference, entering
 from nearcast.engines.oracle.match import (
     ARRIVING,
     DONE,
@@ -67,7 +70,22 @@ class _Oracle:
 
 
 class _NotifierOracle(_Oracle):
-    def _publish(self, match: object, table: WithinTable | PointTable, steps: Steps) -> Changes:
+    """What `Within` and `Similar` share: `match` tries every subscription, `matching` finds live messages for one."""
+
+    def __init__(
+        self,
+        table: WithinTable | PointTable,
+        around: Surroundings,
+        match: Callable[..., Any],
+        matching: Callable[..., Any],
+    ) -> None:
+        super().__init__(around)
+        self.table = table
+        self._match = match
+        self._matching = matching
+
+    def publish(self, steps: Steps) -> Changes:
+        table = self.table
         n_arrivals = int((steps.arrivals >= 0).sum())
         if not len(table) or not n_arrivals:
             return NO_CHANGES
@@ -77,7 +95,7 @@ class _NotifierOracle(_Oracle):
         found: list[tuple[Ints, Ints, Floats]] = []
         event = 0
         while event < steps.arrivals.size:
-            event, n = match(  # type: ignore[operator]
+            event, n = self._match(
                 steps, event, live.table.layout, table.layout, self._where, vocabulary.idf, self._scratch(), room
             )
             found.append((room.events[:n].copy(), room.slots[:n].copy(), room.scores[:n].copy()))
@@ -92,8 +110,32 @@ class _NotifierOracle(_Oracle):
     def remove(self, slots: Ints) -> None:
         """Nothing is filed."""
 
-    def moved(self, slots: Ints) -> None:
+    def fill(self, slots: Ints) -> Changes:
+        return self._fill(self.table.layout, slots, slots)
+
+    def moved(self, slots: Ints, before: Array) -> Changes:
+        old = self._fill(self.table.layout._replace(rows=before), np.arange(slots.size, dtype=np.int32), slots)
+        return difference(old, self.fill(slots))
+
+    def _fill(self, layout: WithinLayout | PointLayout, rows: Ints, slots: Ints) -> Changes:
+        """What the subscriptions in these rows of the layout match, told under their slots."""
+        found = [self._find(layout, row) for row in rows.tolist()]
+        if not found:
+            return NO_CHANGES
+        messages, scores = (np.concatenate(column) for column in zip(*found, strict=True))
+        return entering(np.repeat(slots, [them.size for them, _ in found]), messages, scores)
+
+    def reweighed(self) -> None:
         """Nothing is filed."""
+
+    def find(self, slot: int) -> tuple[Ints, Floats]:
+        return self._find(self.table.layout, slot)
+
+    def _find(self, layout: WithinLayout | PointLayout, row: int) -> tuple[Ints, Floats]:
+        if self.around.live.window is None:
+            return np.zeros(0, np.int32), np.zeros(0)
+        found: tuple[Ints, Floats] = self._matching(layout, row, self.around, self._scratch())
+        return found
 
     def stats(self) -> Stats:
         return {"engine": "oracle", "tried": self._n_tried, "matched": self._n_matched, "bytes": self._dense.nbytes}
@@ -103,28 +145,14 @@ class WithinOracle(_NotifierOracle):
     """`Within` by brute force."""
 
     def __init__(self, table: WithinTable, around: Surroundings) -> None:
-        super().__init__(around)
-        self.table = table
-
-    def publish(self, steps: Steps) -> Changes:
-        return self._publish(match_within, self.table, steps)
-
-    def find(self, slot: int) -> tuple[Ints, Floats]:
-        return matching_within(self.table, slot, self.around, self._scratch())
+        super().__init__(table, around, match_within, matching_within)
 
 
 class SimilarOracle(_NotifierOracle):
     """`Similar` by brute force."""
 
     def __init__(self, table: PointTable, around: Surroundings) -> None:
-        super().__init__(around)
-        self.table = table
-
-    def publish(self, steps: Steps) -> Changes:
-        return self._publish(match_similar, self.table, steps)
-
-    def find(self, slot: int) -> tuple[Ints, Floats]:
-        return matching_similar(self.table, slot, self.around, self._scratch())
+        super().__init__(table, around, match_similar, matching_similar)
 
 
 class KeeperOracle(_Oracle):
