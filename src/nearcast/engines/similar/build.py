@@ -11,15 +11,18 @@ import numpy as np
 
 from nearcast.engines.similar.bounds import best_text, loose
 from nearcast.engines.similar.layout import (
+    ALIVE,
     ANYWHERE,
     BOUND_SHIFT,
     FARTHEST,
     INSIDE_SHIFT,
     LOCAL_MASK,
+    MOST_WORDS,
     NEAR,
     NO_TERM,
     NOWHERE,
     OUTSIDE_SHIFT,
+    STAR,
 )
 from nearcast.engines.similar.prefixes import close_levels, level_of, order_words, place_bound, prefix_end, star_holds
 from nearcast.engines.similar.regions import clear_node, find_leaf, outside_similarity, widen
@@ -43,6 +46,7 @@ def filed_range(words, n_terms, row, kind, flat):
     because of them; the other words, and the dummy word, are filed by region.
     """
     mode, delta, tau = row.mode, row.share, row.tau
+    flat = flat or n_terms > MOST_WORDS
     anywhere = prefix_end(words, n_terms, mode, delta, tau, 0.0)
     if kind == ANYWHERE and not flat:
         return 0, anywhere, star_holds(delta, tau, 0.0)
@@ -84,14 +88,15 @@ def write_member(index, leaf_number, subscriptions, slot, words, metric, flags):
     row = subscriptions.rows[slot]
     at = leaf.n_members
     x, y, z = to_point(metric, row.x, row.y)
-    star = filed_range(words, row.n_terms, row, leaf.kind, flags & FLAT)[2]
+    flat = flags & FLAT or row.n_terms > MOST_WORDS
+    star = filed_range(words, row.n_terms, row, leaf.kind, flat)[2]
     member = index.members[leaf.member_start + at]
     member.x, member.y, member.z, member.share, member.tau = x, y, z, row.share, row.tau
-    member.slot, member.word_start, member.n_words = slot, leaf.n_words, row.n_terms
-    member.n_anywhere = prefix_end(words, row.n_terms, row.mode, row.share, row.tau, 0.0)
-    if flags & FLAT:
-        member.n_anywhere = row.n_terms
-    member.mode, member.alive, member.star = row.mode, 1, 1 if star else 0
+    member.slot, member.word_start, member.mode = slot, leaf.n_words, row.mode
+    member.n_anywhere = MOST_WORDS + 1
+    if not flat:
+        member.n_anywhere = prefix_end(words, row.n_terms, row.mode, row.share, row.tau, 0.0)
+    member.state = ALIVE | STAR if star else ALIVE
     start = leaf.word_start + leaf.n_words
     for j in range(row.n_terms):
         index.terms[start + j] = words[j].term
@@ -267,7 +272,7 @@ def bury_members(index, slots, touched):
             home = index.homes[slot].near if kind == NEAR else index.homes[slot].anywhere
             if home != NOWHERE:
                 leaf = index.leaves[home >> 16]
-                index.members[leaf.member_start + (home & LOCAL_MASK)].alive = 0
+                index.members[leaf.member_start + (home & LOCAL_MASK)].state &= STAR
                 leaf.n_dead += 1
                 touched[n] = home >> 16
                 n += 1

@@ -20,6 +20,7 @@ from nearcast.engines.similar.build import (
     write_lists,
 )
 from nearcast.engines.similar.layout import (
+    ALIVE,
     ANYWHERE,
     BY_X,
     BY_Y,
@@ -43,7 +44,7 @@ from nearcast.engines.similar.settings import Settings
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.space import Space
 
-_TAIL = 8  # a leaf has room for an eighth of its members more before it is built anew
+_TAIL = 16  # a leaf has room for a sixteenth of its members more before it is built anew
 _LEAST_TAIL = 16
 _DEAD = 4  # a leaf is built anew when a quarter of its members is dead
 _MOST_LISTED = MOST_MEMBERS * _TAIL // (_TAIL + 1) - _LEAST_TAIL  # members of a leaf when it is built
@@ -154,7 +155,7 @@ class StampIndex:
         """Slots of the members of a leaf that were not removed."""
         row = self._leaves[leaf]
         members = self._pools["members"][row["member_start"] : row["member_start"] + row["n_members"]]
-        slots: Ints = members["slot"][members["alive"] == 1]
+        slots: Ints = members["slot"][members["state"] & ALIVE != 0]
         return slots
 
     def _reclaim(self, leaf: int, subscriptions: PointLayout, idf: Array) -> None:
