@@ -2,45 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from nearcast.broker.registry import Registry
-from nearcast.columns.arena import Longs
+from nearcast.columns.arena import Floats, Ints, Longs, ranges
 from nearcast.columns.messages import MessageTable
 from nearcast.columns.subscriptions import PointTable, WithinTable
 from nearcast.columns.updates import Updates
-from nearcast.engines.contract import Changes
+from nearcast.engines.contract import Changes, together
+from nearcast.jit import kernel
 from nearcast.model.update import Reject
 
 NEARER_IS_BETTER = {"nearest"}
 
 
+@kernel
+def sort_groups(starts: Longs, signs: Ints, ranks: Floats, sequences: Longs, order: Longs) -> None:
+    """Sort the rows order[starts[g]:starts[g + 1]] of every group: lower sign, higher rank, higher sequence first.
+
+    A shell sort, since groups are short. A rank that is NaN is neither higher nor lower than any other.
+    """
+    for group in range(starts.size - 1):
+        lo, hi = starts[group], starts[group + 1]
+        gap = 1
+        while gap < (hi - lo) // 3:
+            gap = 3 * gap + 1
+        while gap > 0:
+            for i in range(lo + gap, hi):
+                row = order[i]
+                j = i
+                while j >= lo + gap:
+                    other = order[j - gap]
+                    if signs[row] != signs[other]:
+                        first = signs[row] < signs[other]
+                    elif ranks[row] > ranks[other] or ranks[row] < ranks[other]:
+                        first = ranks[row] > ranks[other]
+                    else:
+                        first = sequences[row] > sequences[other]
+                    if not first:
+                        break
+                    order[j] = other
+                    j -= gap
+                order[j] = row
+            gap //= 3
+
+
+def best_first(kind: str, changes: Changes, messages: MessageTable) -> Changes:
+    """One subscription's changes of one event in the order that they are told: ``-`` before ``+``, each best first.
+
+    Of equals the newer is first. What a notifier says of arrivals needs none of this: each subscription is told of
+    one message in each event. Engines mostly say what belongs together in one go, so that whole runs are put in the
+    order of events, and rows only within them.
+    """
+    n = changes.slots.size
+    if n < 2:
+        return changes
+    keys = changes.events.astype(np.int64) << 32 | changes.slots
+    runs = np.flatnonzero(np.diff(keys, prepend=-1))
+    order = np.arange(n)
+    if (np.diff(keys[runs]) <= 0).any():
+        by_key = np.argsort(keys[runs], kind="stable")
+        order = ranges(runs[by_key], np.diff(runs, append=n)[by_key])
+        runs = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    sequences = messages.layout.rows["sequence"][changes.messages]
+    ranks = -changes.scores if kind in NEARER_IS_BETTER else changes.scores
+    sort_groups(np.append(runs, n), changes.signs, ranks, sequences, order)
+    return changes.take(order)
+
+
 def to_updates(
-    said: Sequence[tuple[str, WithinTable | PointTable, Changes]],
+    said: Iterable[tuple[WithinTable | PointTable, Changes]],
     clocks: Longs,
     registry: Registry,
     messages: MessageTable,
     rejects: Sequence[Reject] = (),
 ) -> Updates:
-    """Updates of changes by (kind, table, changes); `clocks` has the clock after each event.
-
-    One subscription's updates of one event: ``-`` before ``+``, each best first, then newest first.
-    """
-    said = [entry for entry in said if entry[2].slots.size]
-    if not said:
+    """Updates of changes, each in the order of events; `clocks` has the clock after each event."""
+    spoken = [(table, changes) for table, changes in said if changes.slots.size]
+    if not spoken:
         return Updates.none(rejects, registry.ids.arrow_type, messages.ids.arrow_type)
-    numbers = np.concatenate([table.rows["number"][changes.slots] for _, table, changes in said])
-    events, _, slots, signs, scores = (np.concatenate(column) for column in zip(*(c for _, _, c in said), strict=True))
-    ranks = np.concatenate([-c.scores if kind in NEARER_IS_BETTER else c.scores for kind, _, c in said])
-    newest = messages.layout.rows["sequence"][slots]
-    order = np.lexsort((-newest, -np.nan_to_num(ranks), signs, numbers, events))
+    numbers, changes = spoken[0][0].numbers.take(spoken[0][1].slots), spoken[0][1]
+    if len(spoken) > 1:
+        numbers = np.concatenate([table.numbers.take(them.slots) for table, them in spoken])
+        changes = together([them for _, them in spoken])
+        order = np.argsort(changes.events, kind="stable")  # runs that are in order already: a merge
+        numbers, changes = numbers[order], changes.take(order)
     return Updates.of(
-        registry.ids.to_arrow(numbers[order].astype(np.int32)),
-        messages.ids.to_arrow(slots[order].astype(np.int32)),
-        signs[order],
-        scores[order],
-        clocks[events[order]],
+        registry.ids.to_arrow(numbers),
+        messages.ids.to_arrow(changes.messages),
+        changes.signs,
+        changes.scores,
+        clocks.take(changes.events),
         rejects,
     )

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nearcast.columns.arena import Array, Ints, Longs, State
+from nearcast.columns.arena import Array, Ints, Longs, State, with_room
+from nearcast.columns.rows import is_sound
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import identity
 from nearcast.text.keys import Keys
@@ -45,11 +46,36 @@ def id_bytes(ids: Sequence[str] | Sequence[int] | pa.Array) -> IdBytes:
     return arrow_bytes(column)
 
 
+def bulk_ids(source: Any) -> pa.Array | None:
+    """Ids given as Arrow, in a column `id` or alone, or as a list of one type: int64 or strings; else None."""
+    if isinstance(source, pa.Table | pa.RecordBatch):
+        if source.schema.names.count("id") != 1:
+            return None
+        source = source.column("id")
+    if isinstance(source, list) and len({type(value) for value in source}) == 1 and type(source[0]) in (int, str):
+        try:
+            return pa.array(source, type=pa.int64() if type(source[0]) is int else pa.string())
+        except (OverflowError, UnicodeEncodeError, pa.ArrowInvalid):
+            return None
+    if isinstance(source, pa.ChunkedArray):
+        source = source.combine_chunks()
+    if not isinstance(source, pa.Array) or bulk_id_type(source.type) is None or not is_sound(source):
+        return None
+    return source.cast(pa.int64()) if pa.types.is_integer(source.type) else source
+
+
+def bulk_id_type(column: pa.DataType) -> str | None:
+    """Whether ids of an Arrow type are integers or strings that can be read in bulk, or None."""
+    if pa.types.is_int64(column) or pa.types.is_int32(column):
+        return "integer"
+    return "string" if pa.types.is_string(column) else None
+
+
 def group_ids(ids: IdBytes) -> Ints:
     """A number per row; rows of equal ids share it."""
     if ids[1].size <= 2:
         return np.zeros(ids[1].size - 1, dtype=np.int32)
-    return Keys().add_many(*ids)
+    return Keys(ids[1].size, ids[0].size).add_many(*ids)
 
 
 class Ids:
@@ -58,6 +84,21 @@ class Ids:
     def __init__(self) -> None:
         self.keys = Keys()
         self.type: str | None = None  # fixed by the first id that is accepted
+        self._integers = np.zeros(0, dtype=np.int64)  # by slot: read at once what lies two steps away in the keys
+
+    def add_many(self, ids: IdBytes) -> Ints:
+        """Slots of ids that can be found from now on, where they are new; the type must be fixed."""
+        return self._remember(self.keys.add_many(*ids), ids)
+
+    def store_many(self, ids: IdBytes) -> Ints:
+        """New slots of ids that are never found; the type must be fixed."""
+        return self._remember(self.keys.store_many(*ids), ids)
+
+    def _remember(self, slots: Ints, ids: IdBytes) -> Ints:
+        if self.type == "integer":
+            self._integers = with_room(self._integers, self.keys.capacity)
+            self._integers[slots] = ids[0].view("<i8")
+        return slots
 
     def find(self, value: Any) -> int:
         """Slot of an id, or -1."""
@@ -75,8 +116,7 @@ class Ids:
     def to_arrow(self, slots: Ints) -> pa.Array:
         """The ids of these slots, as they were given."""
         if self.type == "integer":
-            data, _ = self.keys.take(slots)
-            return pa.array(data.view("<i8"))
+            return pa.array(self._integers.take(slots))
         return self.keys.to_arrow_strings(slots)
 
     def value(self, slot: int) -> str | int:
@@ -85,11 +125,12 @@ class Ids:
 
     @property
     def nbytes(self) -> int:
-        return self.keys.nbytes
+        return self.keys.nbytes + self._integers.nbytes
 
     def state(self) -> State:
-        return {"type": self.type, "keys": self.keys.state()}
+        return {"type": self.type, "keys": self.keys.state(), "integers": self._integers}
 
     def load(self, state: State) -> None:
         self.type = state["type"]
         self.keys.load(state["keys"])
+        self._integers = state["integers"]
