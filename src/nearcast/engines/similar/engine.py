@@ -148,8 +148,9 @@ class SimilarStamp:
 
     def check(self) -> None:
         scratch = self._scratch
-        assert not scratch.dense.any() and not scratch.counts.any(), "scratch must be clean between calls"
-        check_index(self._index, self.table.layout, self.table.used_slots, self.around)
+        assert not scratch.dense.any(), "words must be taken back between calls"
+        assert not scratch.counts.any(), "counts must be taken back between leaves"
+        check_index(self._index, self.table.layout, self.table.used_slots, self.around.vocabulary.idf)
 
     def stats(self) -> Stats:
         counters = self._scratch.counters

@@ -83,7 +83,7 @@ def take_message(messages, message, where, idf, scratch):
 
 @kernel
 def take_part(entries, start, n, reach, n_chosen, chosen, counts):
-    """Read one part of a list up to the first bound out of reach; returns the entries read and the candidates so far."""
+    """Read a part of a list up to the first bound out of reach; returns the entries read and all candidates so far."""
     for i in range(n):
         entry = np.int64(entries[start + i])
         if entry >> BOUND_SHIFT > reach:
