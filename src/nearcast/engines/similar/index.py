@@ -183,7 +183,7 @@ class StampIndex:
             if self._nodes["axis"][sibling] == LEAF_AXIS:
                 other = int(self._nodes["leaf"][sibling])
                 beside = self._alive(other)
-                if 2 * (slots.size + beside.size) <= self._most(kind):
+                if 3 * (slots.size + beside.size) <= 2 * self._most(kind):
                     cells = [self._cell(number) for number in (leaf, other)]
                     self._drop_leaf(leaf)
                     self._drop_leaf(other)
