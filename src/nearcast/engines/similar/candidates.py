@@ -1,6 +1,6 @@
 """The lists of a leaf become candidates, and later words thin them out as long as that pays: kernels.
 
-Paper: [STAMP] sections III to V. A candidate is met first by its heaviest shared word. What its entry says, the bound
+A candidate is met first by its heaviest shared word. What its entry says, the bound
 on its place and the number of levels that it closes, is all that these steps need; members are not looked at.
 """
 
