@@ -60,7 +60,7 @@ def test_what_is_removed_is_reclaimed() -> None:
         broker.check()
     after = engine_of(broker).stats()
     assert (after["leaves"], after["regions"]) == (2, 2)
-    assert before["leaves"] > 10
+    assert before["leaves"] > 5
     assert sum(engine_of(broker)._index.n_used.values()) < 600
 
 

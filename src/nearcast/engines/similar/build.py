@@ -173,7 +173,7 @@ def fill_leaf(index, leaf_number, slots, subscriptions, idf, where, flags, draft
     for i in np.argsort(first_words):
         row = subscriptions.rows[slots[i]]
         order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, draft.words)
-        n_keys = list_member(leaf, row, leaf.n_members, where, flags, draft, n_keys)
+        n_keys = list_member(leaf, row, np.int64(leaf.n_members), where, flags, draft, n_keys)
         x, y, z = write_member(index, leaf_number, subscriptions, slots[i], draft.words, where[0], flags)
         widen(index.nodes, leaf.node, x, y, z, least_bound(draft.words, row, leaf.kind, flags))
     leaf.n_listed = leaf.n_members

@@ -108,7 +108,7 @@ def expected_entries(index, leaf_number, subscriptions, idf, where, flags, draft
         order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, draft.words)
         bounds[local] = least_bound(draft.words, row, leaf.kind, flags)
         if local < leaf.n_listed:
-            n_keys = list_member(leaf, row, local, where, flags, draft, n_keys)
+            n_keys = list_member(leaf, row, np.int64(local), where, flags, draft, n_keys)
     return np.sort(draft.keys[:n_keys])
 
 
