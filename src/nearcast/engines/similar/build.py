@@ -25,7 +25,7 @@ from nearcast.engines.similar.layout import (
     STAR,
 )
 from nearcast.engines.similar.prefixes import close_levels, level_of, order_words, place_bound, prefix_end, star_holds
-from nearcast.engines.similar.regions import clear_node, find_leaf, outside_similarity, widen
+from nearcast.engines.similar.regions import clear_node, cover, find_leaf, outside_similarity, widen
 from nearcast.jit import kernel
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.window.curve import to_point
@@ -175,7 +175,37 @@ def fill_leaf(index, leaf_number, slots, subscriptions, idf, where, flags, draft
         order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, draft.words)
         n_keys = list_member(leaf, row, np.int64(leaf.n_members), where, flags, draft, n_keys)
         x, y, z = write_member(index, leaf_number, subscriptions, slots[i], draft.words, where[0], flags)
-        widen(index.nodes, leaf.node, x, y, z, least_bound(draft.words, row, leaf.kind, flags))
+        cover(index.nodes[leaf.node], x, y, z, least_bound(draft.words, row, leaf.kind, flags))
+    leaf.n_listed = leaf.n_members
+    return np.sort(draft.keys[:n_keys])
+
+
+@kernel
+def absorb_members(index, leaf_number, subscriptions, idf, where, flags, draft):
+    """Sorted keys of a leaf whose lists take in the members outside of them; the others keep their entries."""
+    leaf = index.leaves[leaf_number]
+    n_keys = 0
+    for i in range(leaf.star_outside + leaf.star_inside):
+        part = OUTSIDE if i < leaf.star_outside else INSIDE
+        draft.keys[n_keys] = (part << PART_SHIFT) + np.int64(index.entries[leaf.entry_start + i])
+        n_keys += 1
+    for at in range(leaf.list_start, leaf.list_start + leaf.n_lists):
+        found = index.lists[at]
+        if found.term == NO_TERM:
+            continue
+        start = leaf.entry_start + found.start
+        inside, later = found.n_outside, np.int64(found.n_outside) + found.n_inside
+        for i in range(later + found.n_later):
+            part = OUTSIDE if i < inside else INSIDE if i < later else LATER
+            key = ((np.int64(found.term) + 1) << TERM_SHIFT) + (part << PART_SHIFT)
+            draft.keys[n_keys] = key + np.int64(index.entries[start + i])
+            n_keys += 1
+    for local in range(leaf.n_listed, leaf.n_members):
+        member = index.members[leaf.member_start + local]
+        if member.state & ALIVE:
+            row = subscriptions.rows[member.slot]
+            order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, draft.words)
+            n_keys = list_member(leaf, row, np.int64(local), where, flags, draft, n_keys)
     leaf.n_listed = leaf.n_members
     return np.sort(draft.keys[:n_keys])
 

@@ -13,6 +13,7 @@ from nearcast.engines.similar.build import (
     BY_REGION,
     BY_TEXT,
     FLAT,
+    absorb_members,
     append_members,
     bury_members,
     choose_leaves,
@@ -39,6 +40,7 @@ from nearcast.engines.similar.layout import (
     NOWHERE,
     StampLayout,
 )
+from nearcast.engines.similar.pools import Pool, with_headroom
 from nearcast.engines.similar.prefixes import WORD, Draft
 from nearcast.engines.similar.regions import narrow
 from nearcast.engines.similar.settings import Settings
@@ -50,13 +52,12 @@ _LEAST_TAIL = 16
 _DEAD = 4  # a leaf is built anew when a quarter of its members is dead
 _MOST_LISTED = MOST_MEMBERS * _TAIL // (_TAIL + 1) - _LEAST_TAIL  # members of a leaf when it is built
 _MOST_LEAVES = 65535  # homes have 16 bits for one
-_POOLS: dict[str, Any] = {
-    "members": MEMBER,
-    "terms": np.int32,
-    "shares": np.uint16,
-    "entries": np.uint32,
-    "lists": LIST,
-}
+_POOLS: dict[str, dict[str, Any]] = {
+    "member": {"members": MEMBER},
+    "word": {"terms": np.int32, "shares": np.uint16},
+    "entry": {"entries": np.uint32},
+    "list": {"lists": LIST},
+}  # a leaf has a block of each, at its `..._start`, of `..._room` rows
 
 
 class StampIndex:
@@ -78,18 +79,16 @@ class StampIndex:
         self._nodes, self._leaves = np.zeros(0, dtype=NODE), np.zeros(0, dtype=LEAF)
         self._homes = np.zeros(0, dtype=HOME)
         self._node_slots, self._leaf_slots = Slots(), Slots()
-        self.pools: dict[str, Array] = {name: np.zeros(0, dtype=dtype) for name, dtype in _POOLS.items()}
-        self.n_used = dict.fromkeys(_POOLS, 0)
-        self._dead = dict.fromkeys(_POOLS, 0)
+        self.pools = {name: Pool(**dtypes) for name, dtypes in _POOLS.items()}
         for root in (NEAR, ANYWHERE):
             self._new_leaf(self._new_node(-1), root, (-math.inf, -math.inf, math.inf, math.inf))
 
     @property
     def layout(self) -> StampLayout:
-        pools = self.pools
+        members, words, entries, lists = (pool.arrays for pool in self.pools.values())
         return StampLayout(
-            self._nodes, self._leaves, pools["members"], pools["terms"], pools["shares"], pools["entries"],
-            pools["lists"], self._homes,
+            self._nodes, self._leaves, members["members"], words["terms"], words["shares"], entries["entries"],
+            lists["lists"], self._homes,
         )  # fmt: skip
 
     @property
@@ -114,8 +113,9 @@ class StampIndex:
 
     @property
     def nbytes(self) -> int:
-        arrays = [self._nodes, self._leaves, self._homes, *self.pools.values(), *self._draft]
-        return sum(array.nbytes for array in arrays) + self._node_slots.nbytes + self._leaf_slots.nbytes
+        arrays = [self._nodes, self._leaves, self._homes, *self._draft]
+        pools = sum(pool.nbytes for pool in self.pools.values())
+        return sum(array.nbytes for array in arrays) + pools + self._node_slots.nbytes + self._leaf_slots.nbytes
 
     @property
     def flags(self) -> int:
@@ -136,9 +136,10 @@ class StampIndex:
 
     def insert(self, slots: Ints, subscriptions: PointLayout, idf: Array) -> None:
         """File subscriptions."""
-        n_homes = self._homes.size
-        self._homes = with_room(self._homes, int(slots.max(initial=-1)) + 1)
-        self._homes[n_homes:] = (NOWHERE, NOWHERE)
+        n_homes, n = self._homes.size, int(slots.max(initial=-1)) + 1
+        if n > n_homes:
+            self._homes = with_headroom(self._homes, n)
+            self._homes[n_homes:] = (NOWHERE, NOWHERE)
         words = self.draft(int(subscriptions.rows["n_terms"][slots].max(initial=0)), 0).words
         leaves = np.empty((2, slots.size), np.int64)
         choose_leaves(self.layout, slots, subscriptions, idf, self.where[0], self.flags, words, leaves)
@@ -148,7 +149,7 @@ class StampIndex:
                 self.layout, slots, leaves[kind], subscriptions, idf, self.where, self.flags, words, rest
             )
             for leaf, own in _groups(leaves[kind][rest[:n]]):
-                self._rebuild(leaf, np.concatenate([self._alive(leaf), slots[rest[:n][own]]]), subscriptions, idf)
+                self._add(leaf, slots[rest[:n][own]], subscriptions, idf)
         self._compact_if_wasteful()
 
     def remove(self, slots: Ints, subscriptions: PointLayout, idf: Array) -> None:
@@ -163,7 +164,7 @@ class StampIndex:
     def _alive(self, leaf: int) -> Ints:
         """Slots of the members of a leaf that were not removed."""
         row = self._leaves[leaf]
-        members = self.pools["members"][row["member_start"] : row["member_start"] + row["n_members"]]
+        members = self.layout.members[row["member_start"] : row["member_start"] + row["n_members"]]
         slots: Ints = members["slot"][members["state"] & ALIVE != 0]
         return slots
 
@@ -235,28 +236,43 @@ class StampIndex:
 
     def _drop_leaf(self, leaf: int) -> None:
         """Give back a leaf; its rows in the pools are dead."""
-        self._abandon(leaf)
+        for pool, start, size in self._blocks(leaf):
+            pool.give(start, size)
         self._leaves[leaf] = np.zeros((), dtype=LEAF)
         self._leaf_slots.give(np.array([leaf], dtype=np.int32))
 
-    def _abandon(self, leaf: int) -> None:
+    def _blocks(self, leaf: int) -> list[tuple[Pool, int, int]]:
+        """Start and size of what a leaf owns of each pool."""
         row = self._leaves[leaf]
-        self._dead["members"] += int(row["member_room"])
-        self._dead["terms"] += int(row["word_room"])
-        self._dead["shares"] += int(row["word_room"])
-        self._dead["entries"] += int(row["n_entries"])
-        self._dead["lists"] += int(row["n_lists"])
+        return [(pool, int(row[f"{name}_start"]), int(row[f"{name}_room"])) for name, pool in self.pools.items()]
 
-    def _take(self, name: str, n: int) -> int:
-        """Room for n more rows at the end of a pool; it grows by an eighth, since memory counts more than copying."""
-        start = self.n_used[name]
-        pool = self.pools[name]
-        if start + n > pool.size:
-            grown = np.zeros(max(start + n, pool.size + pool.size // 8 + 64), dtype=pool.dtype)
-            grown[:start] = pool[:start]
-            self.pools[name] = grown
-        self.n_used[name] = start + n
-        return start
+    def _take(self, leaf: int, name: str, n: int) -> None:
+        """Give a leaf a block of at least n rows; the one that it had is not given back."""
+        self._leaves[f"{name}_start"][leaf], self._leaves[f"{name}_room"][leaf] = self.pools[name].take(n)
+
+    def _add(self, leaf: int, slots: Ints, subscriptions: PointLayout, idf: Array) -> None:
+        """Add members for which a leaf has no room: to its lists if it stays whole, else it is split."""
+        row = self._leaves[leaf]
+        n_members, n_words = int(row["n_members"]), int(row["n_words"])
+        if n_members + slots.size > self._most(int(row["kind"])):
+            self._rebuild(leaf, np.concatenate([self._alive(leaf), slots]), subscriptions, idf)
+            return
+        old = self._blocks(leaf)
+        self._make_room(leaf, n_members + slots.size, n_words + int(subscriptions.rows["n_terms"][slots].sum()))
+        for (pool, start, _), n, name in zip(old, (n_members, n_words), ("member_start", "word_start"), strict=False):
+            to = int(self._leaves[name][leaf])
+            for array in pool.arrays.values():
+                array[to : to + n] = array[start : start + n]
+        layout, draft = self.layout, self.draft(int(subscriptions.rows["n_terms"][slots].max()), 0)
+        into, nobody = np.full(slots.size, leaf, np.int64), np.empty(0, np.int64)
+        append_members(layout, slots, into, subscriptions, idf, self.where, self.flags, draft.words, nobody)
+        listed, n_all = int(self._leaves["n_listed"][leaf]), int(self._leaves["n_words"][leaf])
+        n_new = n_members + slots.size - listed
+        draft = self.draft(0, int(self._leaves["n_entries"][leaf]) + n_all + n_new)
+        keys = absorb_members(layout, leaf, subscriptions, idf, self.where, self.flags, draft)
+        self._list(leaf, keys)
+        for pool, start, size in old:
+            pool.give(start, size)
 
     def _rebuild(self, leaf: int, slots: Ints, subscriptions: PointLayout, idf: Array) -> None:
         """Make these the members of a leaf, or of the leaves that it is split into."""
@@ -305,66 +321,56 @@ class StampIndex:
         return None
 
     def _build(self, leaf: int, slots: Ints, subscriptions: PointLayout, idf: Array) -> None:
-        """Write a leaf anew at the end of the pools."""
-        self._abandon(leaf)
-        n, n_words = slots.size, int(subscriptions.rows["n_terms"][slots].sum())
-        draft = self.draft(int(subscriptions.rows["n_terms"][slots].max(initial=0)), n + n_words)
-        tail = max(_LEAST_TAIL, n // _TAIL) if n else 0
+        """Write a leaf anew."""
+        for pool, start, size in self._blocks(leaf):
+            pool.give(start, size)
+        n_words = int(subscriptions.rows["n_terms"][slots].sum())
+        draft = self.draft(int(subscriptions.rows["n_terms"][slots].max(initial=0)), slots.size + n_words)
         row = self._leaves[leaf]
         row["n_members"] = row["n_words"] = row["n_dead"] = 0
-        row["member_room"], row["word_room"] = n + tail, n_words + tail * max(1, math.ceil(n_words / max(1, n)))
-        row["member_start"] = self._take("members", int(row["member_room"]))
-        row["word_start"] = self._take("terms", int(row["word_room"]))
-        self._take("shares", int(row["word_room"]))
-        sorted_keys = fill_leaf(self.layout, leaf, slots, subscriptions, idf, self.where, self.flags, draft)
-        n_lists = count_lists(sorted_keys)
-        row["n_lists"] = n_lists + n_lists // 3 + 1 if n_lists else 0
-        row["entry_start"] = self._take("entries", sorted_keys.size)
-        row["list_start"] = self._take("lists", int(row["n_lists"]))
-        write_lists(self.layout, leaf, sorted_keys)
+        self._make_room(leaf, slots.size, n_words)
+        self._list(leaf, fill_leaf(self.layout, leaf, slots, subscriptions, idf, self.where, self.flags, draft))
         narrow(self._nodes, int(row["node"]))
 
-    def _compact_if_wasteful(self) -> None:
-        if any(5 * self._dead[name] > self.n_used[name] + 256 for name in _POOLS):
-            self._compact()
+    def _make_room(self, leaf: int, n_members: int, n_words: int) -> None:
+        """Blocks for members and words of a leaf, and for some that come later."""
+        tail = max(_LEAST_TAIL, n_members // _TAIL) if n_members else 0
+        self._take(leaf, "member", n_members + tail)
+        self._take(leaf, "word", n_words + tail * math.ceil(n_words / max(1, n_members)))
 
-    def _compact(self) -> None:
+    def _list(self, leaf: int, keys: Longs) -> None:
+        """Write the lists of a leaf from sorted keys."""
+        n_lists = count_lists(keys)
+        self._leaves["n_lists"][leaf] = n_lists + n_lists // 5 + 1 if n_lists else 0
+        self._take(leaf, "entry", keys.size)
+        self._take(leaf, "list", int(self._leaves["n_lists"][leaf]))
+        write_lists(self.layout, leaf, keys)
+
+    def _compact_if_wasteful(self) -> None:
         """Lay the leaves side by side again, from left to right."""
-        starts = {"members": "member_start", "terms": "word_start", "shares": "word_start", "entries": "entry_start"}
-        sizes = {"members": "member_room", "terms": "word_room", "shares": "word_room", "entries": "n_entries"}
-        starts["lists"], sizes["lists"] = "list_start", "n_lists"
-        leaves = self._leaves[self.leaf_numbers]
+        if not any(pool.wasteful for pool in self.pools.values()):
+            return
+        numbers = self.leaf_numbers
         for name, pool in self.pools.items():
-            lengths = leaves[sizes[name]].astype(np.int64)
-            fresh = np.zeros(int(lengths.sum()), dtype=pool.dtype)
-            at = 0
-            for start, length in zip(leaves[starts[name]].tolist(), lengths.tolist(), strict=True):
-                fresh[at : at + length] = pool[start : start + length]
-                at += length
-            self.pools[name], self.n_used[name], self._dead[name] = fresh, at, 0
-        for start, size in {starts[name]: sizes[name] for name in _POOLS}.items():
-            lengths = leaves[size].astype(np.int64)
-            self._leaves[start][self.leaf_numbers] = np.cumsum(lengths) - lengths
+            starts, sizes = (self._leaves[f"{name}_{what}"][numbers].astype(np.int64) for what in ("start", "room"))
+            self._leaves[f"{name}_start"][numbers] = pool.compact(starts, sizes)
 
     def state(self) -> State:
-        pools = {name: pool[: self.n_used[name]] for name, pool in self.pools.items()}
         return {
             "nodes": self._nodes,
             "leaves": self._leaves,
             "homes": self._homes,
             "node slots": self._node_slots.state(),
             "leaf slots": self._leaf_slots.state(),
-            "pools": pools,
-            "dead": dict(self._dead),
+            "pools": {name: pool.state() for name, pool in self.pools.items()},
         }
 
     def load(self, state: State) -> None:
         self._nodes, self._leaves, self._homes = state["nodes"], state["leaves"], state["homes"]
         self._node_slots.load(state["node slots"])
         self._leaf_slots.load(state["leaf slots"])
-        self.pools = dict(state["pools"])
-        self.n_used = {name: pool.size for name, pool in self.pools.items()}
-        self._dead = {name: int(n) for name, n in state["dead"].items()}
+        for name, pool in self.pools.items():
+            pool.load(state["pools"][name])
 
 
 def _groups(numbers: Longs) -> list[tuple[int, Longs]]:

@@ -43,7 +43,9 @@ LEAF = record(
     ("n_words", "i4"),
     ("word_room", "i4"),
     ("n_entries", "i4"),
+    ("entry_room", "i4"),
     ("n_lists", "i4"),  # places in the hash table
+    ("list_room", "i4"),
     ("n_later", "i4"),  # entries of later words, in all lists
     ("star_outside", "i4"),  # the list of the dummy word comes first: entries for every message,
     ("star_inside", "i4"),  # then those for messages inside the region only

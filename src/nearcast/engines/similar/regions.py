@@ -27,17 +27,22 @@ def find_leaf(nodes, root, x, y):
 
 
 @kernel
+def cover(node, x, y, z, bound):
+    """Let a node cover a point and a bound."""
+    node.x0, node.y0, node.z0 = min(node.x0, x), min(node.y0, y), min(node.z0, z)
+    node.x1, node.y1, node.z1 = max(node.x1, x), max(node.y1, y), max(node.z1, z)
+    node.least = min(node.least, bound)
+
+
+@kernel
 def widen(nodes, at, x, y, z, bound):
     """Let a node and all above it cover a point and a bound: both only grow until the leaf is built anew.
 
     Paper: [STAMP] section VI-B.
     """
     while at >= 0:
-        node = nodes[at]
-        node.x0, node.y0, node.z0 = min(node.x0, x), min(node.y0, y), min(node.z0, z)
-        node.x1, node.y1, node.z1 = max(node.x1, x), max(node.y1, y), max(node.z1, z)
-        node.least = min(node.least, bound)
-        at = node.parent
+        cover(nodes[at], x, y, z, bound)
+        at = nodes[at].parent
 
 
 @kernel

@@ -47,8 +47,9 @@ def check_index(index: StampIndex, subscriptions: PointLayout, used: Ints, idf: 
             some for number, some in zip(numbers, alive, strict=True) if index.layout.leaves["kind"][number] == kind
         ]
         assert np.unique(np.concatenate(slots)).size == sum(some.size for some in slots), "a member is filed twice"
-    for name, n in index.n_used.items():
-        assert n <= index.pools[name].size, f"{name} beyond their pool"
+    for name, pool in index.pools.items():
+        rooms = np.sum(index.layout.leaves[f"{name}_room"][numbers], dtype=np.int64)
+        assert pool.used == rooms + pool.dead, f"blocks of {name} rows are lost"
 
 
 def _check_trees(index: StampIndex, numbers: Ints) -> None:
