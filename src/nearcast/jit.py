@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,3 +60,27 @@ def compiled(function: F, folder: str) -> F:
     finally:
         _CONFIG.CACHE_DIR = before
     return cast(F, made)
+
+
+def _prefetch(_context: Any, array: Any, index: Any) -> Any:
+    """Numba's recipe for `prefetch`: the processor's own instruction, for reading, into all caches."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        layout = signature.args[0]
+        made = context.make_array(layout)(context, builder, arguments[0])
+        place = cgutils.get_item_pointer(context, builder, layout, made, [arguments[1]], wraparound=False)
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(function, [builder.bitcast(place, byte), number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), codegen
+
+
+def _no_prefetch(array: Any, index: int) -> None:
+    """Plain Python has nothing to fetch."""
+
+
+# prefetch(array, index): the entry will soon be read; any index is allowed, nothing is read yet.
+prefetch: Any = _no_prefetch if _CONFIG.DISABLE_JIT else intrinsic(_prefetch)

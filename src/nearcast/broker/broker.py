@@ -27,8 +27,9 @@ from nearcast.columns.subscriptions import PointTable, WithinRows, WithinTable
 from nearcast.columns.updates import Updates
 from nearcast.engines.checks import NEAREST, TOPK
 from nearcast.engines.contract import NO_CHANGES, Changes, Keeper, Notifier, Surroundings, difference
-from nearcast.engines.oracle import KeeperOracle, WithinOracle
+from nearcast.engines.oracle import KeeperOracle
 from nearcast.engines.similar import SimilarStamp
+from nearcast.engines.within import WithinTree
 from nearcast.errors import DuplicateId, InvalidInput, UnknownId
 from nearcast.model.checks import instant
 from nearcast.model.event import Move
@@ -86,7 +87,7 @@ class Broker:
         self._points = {kind: PointTable(self._vocabulary) for kind in (_SIMILAR, _TOPK, _NEAREST)}
         self._tables: dict[int, WithinTable | PointTable] = {_WITHIN: self._within, **self._points}
         self._notifiers: dict[int, Notifier] = {
-            _WITHIN: WithinOracle(self._within, self._around),
+            _WITHIN: WithinTree(self._within, self._around),
             _SIMILAR: SimilarStamp(self._points[_SIMILAR], self._around),
         }
         self._keepers: dict[int, Keeper] = {

@@ -7,15 +7,16 @@ which are then checked exactly like arrivals.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from nearcast.columns.arena import Floats, Ints
+from nearcast.columns.arena import Array, Floats, Ints, with_room
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.shapes import CIRCLE
 from nearcast.columns.subscriptions import PointLayout, PointTable, WithinLayout, split_clauses
 from nearcast.engines.checks import ALL_WORDS, TOPK, similarity, within_matches
-from nearcast.engines.contract import Surroundings
+from nearcast.engines.contract import NO_CHANGES, Changes, Surroundings, difference, entering
 from nearcast.jit import kernel
 from nearcast.space.regions import circle_box
 from nearcast.window.candidates import EVERY
@@ -90,6 +91,53 @@ def matching_similar(layout: PointLayout, slot: int, around: Surroundings, dense
     found, scores = found[scores >= tau], scores[scores >= tau]
     best = np.lexsort((-around.live.table.layout.rows["sequence"][found], -scores))
     return found[best], scores[best]
+
+
+class LiveSearch:
+    """What a notifier's subscriptions match among the live messages, found one by one through the message index.
+
+    `matching` is `matching_within` or `matching_similar`. Without a window no message is live.
+    """
+
+    def __init__(self, matching: Callable[..., tuple[Ints, Floats]], around: Surroundings) -> None:
+        self._matching = matching
+        self._around = around
+        self._dense = np.zeros(0)
+
+    def find(self, layout: WithinLayout | PointLayout, row: int) -> tuple[Ints, Floats]:
+        """Messages that the subscription in this row matches, in the order of its result, and their scores."""
+        if self._around.live.window is None:
+            return np.zeros(0, np.int32), np.zeros(0)
+        return self._matching(layout, row, self._around, self.dense())
+
+    def dense(self) -> Floats:
+        """Scratch for the words of a message: zeros, one for every term, to be left as they were."""
+        self._dense = with_room(self._dense, self._around.vocabulary.idf.size)
+        return self._dense
+
+    def fill(self, layout: WithinLayout | PointLayout, slots: Ints) -> Changes:
+        """All that these subscriptions match, as entering."""
+        return self._entering(layout, slots, slots)
+
+    def moved(self, layout: WithinLayout | PointLayout, slots: Ints, before: Array) -> Changes:
+        """How the results of subscriptions changed whose rows were `before`."""
+        old = self._entering(layout._replace(rows=before), np.arange(slots.size, dtype=np.int32), slots)
+        return difference(old, self.fill(layout, slots))
+
+    def _entering(self, layout: WithinLayout | PointLayout, rows: Ints, slots: Ints) -> Changes:
+        """What the subscriptions in these rows of the layout match, told under their slots."""
+        if not slots.size:
+            return NO_CHANGES
+        found = [self.find(layout, row) for row in rows.tolist()]
+        messages, scores = (np.concatenate(column) for column in zip(*found, strict=True))
+        return entering(np.repeat(slots, [them.size for them, _ in found]), messages, scores)
+
+    @property
+    def nbytes(self) -> int:
+        return self._dense.nbytes
+
+    def check(self) -> None:
+        assert not self._dense.any(), "scratch must be clean between calls"
 
 
 def _candidates(terms: list[int], area: Area, since: int, around: Surroundings) -> Ints:

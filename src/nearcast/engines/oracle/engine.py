@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
-from nearcast.columns.subscriptions import PointLayout, PointTable, WithinLayout, WithinTable
+from nearcast.columns.subscriptions import PointTable, WithinTable
 from nearcast.engines.checks import NEAREST
-from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings, difference, entering
+from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
 from nearcast.engines.oracle.match import (
     ARRIVING,
     DONE,
@@ -36,7 +36,7 @@ from nearcast.engines.results import (
     n_leaving,
     n_unsaid,
 )
-from nearcast.engines.search import best_live, matching_similar, matching_within
+from nearcast.engines.search import LiveSearch, best_live, matching_similar, matching_within
 from nearcast.window.window import Steps
 
 _BATCH_ROOM = 4096  # least room for matches, beyond one for every subscription
@@ -82,7 +82,7 @@ class _NotifierOracle(_Oracle):
         super().__init__(around)
         self.table = table
         self._match = match
-        self._matching = matching
+        self._search = LiveSearch(matching, around)
 
     def publish(self, steps: Steps) -> Changes:
         table = self.table
@@ -96,7 +96,7 @@ class _NotifierOracle(_Oracle):
         event = 0
         while event < steps.arrivals.size:
             event, n = self._match(
-                steps, event, live.table.layout, table.layout, self._where, vocabulary.idf, self._scratch(), room
+                steps, event, live.table.layout, table.layout, self._where, vocabulary.idf, self._search.dense(), room
             )
             found.append((room.events[:n].copy(), room.slots[:n].copy(), room.scores[:n].copy()))
         events, slots, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
@@ -111,34 +111,27 @@ class _NotifierOracle(_Oracle):
         """Nothing is filed."""
 
     def fill(self, slots: Ints) -> Changes:
-        return self._fill(self.table.layout, slots, slots)
+        return self._search.fill(self.table.layout, slots)
 
     def moved(self, slots: Ints, before: Array) -> Changes:
-        old = self._fill(self.table.layout._replace(rows=before), np.arange(slots.size, dtype=np.int32), slots)
-        return difference(old, self.fill(slots))
-
-    def _fill(self, layout: WithinLayout | PointLayout, rows: Ints, slots: Ints) -> Changes:
-        """What the subscriptions in these rows of the layout match, told under their slots."""
-        found = [self._find(layout, row) for row in rows.tolist()]
-        if not found:
-            return NO_CHANGES
-        messages, scores = (np.concatenate(column) for column in zip(*found, strict=True))
-        return entering(np.repeat(slots, [them.size for them, _ in found]), messages, scores)
+        return self._search.moved(self.table.layout, slots, before)
 
     def reweighed(self) -> None:
         """Nothing is filed."""
 
     def find(self, slot: int) -> tuple[Ints, Floats]:
-        return self._find(self.table.layout, slot)
+        return self._search.find(self.table.layout, slot)
 
-    def _find(self, layout: WithinLayout | PointLayout, row: int) -> tuple[Ints, Floats]:
-        if self.around.live.window is None:
-            return np.zeros(0, np.int32), np.zeros(0)
-        found: tuple[Ints, Floats] = self._matching(layout, row, self.around, self._scratch())
-        return found
+    def check(self) -> None:
+        self._search.check()
 
     def stats(self) -> Stats:
-        return {"engine": "oracle", "tried": self._n_tried, "matched": self._n_matched, "bytes": self._dense.nbytes}
+        return {
+            "engine": "oracle",
+            "tried": self._n_tried,
+            "matched": self._n_matched,
+            "bytes": self._search.nbytes,
+        }
 
 
 class WithinOracle(_NotifierOracle):

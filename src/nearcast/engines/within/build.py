@@ -1,0 +1,371 @@
+"""Lists of entries become trees, top down: the cheaper of words and space at every node, step by step.
+
+A `Builder` holds tasks: lists of entries, each with the part where its tree shall hang. `build` works on the topmost
+task and can stop after any number of rows, so that a large tree is built in slices while the old one still answers.
+The lists stand in one stack of entries: a task's list, then those of its children above it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Ints, Longs, record
+from nearcast.engines.within.choose import choose_cuts, choose_grid
+from nearcast.engines.within.grid import cell_of
+from nearcast.engines.within.layout import (
+    BY_SPACE,
+    BY_WORDS,
+    KEYWORD,
+    LAST_RANK,
+    N_HELD,
+    N_LEAVES,
+    N_NODES,
+    N_PARTS,
+    NO_NODE,
+    SPACE,
+    UNRANKED,
+)
+from nearcast.engines.within.store import class_of, class_room, hold, new_leaf, new_node
+from nearcast.engines.within.trace import cut_of, parts_below
+from nearcast.jit import NEED_ROOM, kernel
+
+DONE, PAUSED = 0, 1
+NEED_STACK, NEED_TARGETS, NEED_SAMPLED, NEED_TASKS = -2, -3, -4, -5
+MOST_DEPTH = 24  # a list this deep stays a list
+_GAIN = 0.95  # a partition must cost less than this share of the list
+_CHOOSING, _COUNTING, _WRITING = range(3)  # phases of a task
+
+TASK = record(
+    ("x0", "f8"),  # region
+    ("y0", "f8"),
+    ("x1", "f8"),
+    ("y1", "f8"),
+    ("start", "i8"),  # its entries on the stack
+    ("n_rows", "i8"),
+    ("cursor", "i8"),  # the next of them, while counting and writing
+    ("sample_start", "i8"),  # its messages on the stack of samples
+    ("n_sample", "i8"),
+    ("part", "i4"),  # where the tree shall hang
+    ("flags", "i4"),
+    ("offset", "i4"),
+    ("depth", "i4"),
+    ("phase", "i4"),
+    ("node", "i4"),  # made of it, once chosen
+)
+
+
+class Builder(NamedTuple):
+    """Tasks under way."""
+
+    state: Longs  # int64[3]: number of tasks, rows that may still be handled in this slice, targets in use
+    tasks: Array  # TASK[]
+    stack: Array  # ENTRY[]: the lists of the tasks
+    messages: Ints  # int32[]: sample messages that reach each task
+    etas: Ints  # int32[]: how many of their words are used up
+    targets: Ints  # int32[]: for each entry of the topmost task where the next one's begin, then its parts
+    target_ranks: Ints  # int32[]: beside them the ranks that led there
+    fill: Longs  # int64[f + 2]: where the next entry of each part goes
+
+
+N_TASKS, BUDGET, N_TARGETS = range(3)
+
+
+class Plan(NamedTuple):
+    """How to build: the numbers of `Settings`."""
+
+    fanout: int
+    leaf: int
+    cuts: int
+    priority: int
+    since: int  # leaves know messages after this sequence
+
+
+BY_COST, WORDS_FIRST, SPACE_FIRST = range(3)
+
+
+@kernel
+def make_leaf(tree, builder, task, plan):
+    """End a task with a leaf; returns DONE or NEED_ROOM."""
+    room = class_room(class_of(task.n_rows))
+    if tree.heads[N_LEAVES] == tree.leaves.size or tree.heads[N_HELD] + room > tree.held.size:
+        return NEED_ROOM
+    leaf = new_leaf(tree, task.part, task.n_rows, plan.since)
+    if task.n_rows > plan.leaf:
+        tree.leaves[leaf].tried = task.n_rows
+    for i in range(task.n_rows):
+        hold(tree, tree.parts[task.part].start + i, builder.stack[task.start + i])
+    builder.state[BUDGET] -= task.n_rows
+    return DONE
+
+
+@kernel
+def make_node(tree, task, kind, n_parts):
+    """The node of a task, without entries so far."""
+    node = new_node(tree, n_parts)
+    row = tree.nodes[node]
+    row.kind, row.flags, row.offset, row.depth = kind, task.flags, task.offset, task.depth
+    row.x0, row.y0, row.x1, row.y1 = task.x0, task.y0, task.x1, task.y1
+    row.since, row.n_changes, row.n_columns = 0, 0, 0
+    row.part = task.part
+    tree.parts[task.part].child = node
+    task.node, task.phase, task.cursor = node, _COUNTING, 0
+    return node
+
+
+@kernel
+def choose(tree, builder, task, ranks, lowest, plan, sample, scratch):
+    """Begin a task: make it a leaf, or a node by words or space, whichever is cheapest; DONE or NEED_ROOM.
+
+    Paper: [APTREE] section 3.3.4, algorithm 4.
+    Departs: a list that neither partition makes cheaper stays a list, however long.
+    """
+    n = task.n_rows
+    if n <= plan.leaf or task.depth >= MOST_DEPTH or task.flags == 0:
+        return make_leaf(tree, builder, task, plan)
+    if tree.heads[N_NODES] == tree.nodes.size or tree.heads[N_PARTS] + 2 * plan.fanout + 4 > tree.parts.size:
+        return NEED_ROOM
+    word_cost, space_cost = np.inf, np.inf
+    n_cuts, n_x, n_y = 0, 0, 0
+    if task.flags & BY_WORDS:
+        word_cost, n_cuts = choose_cuts(
+            builder.stack, task, ranks, lowest, plan.fanout, plan.cuts, sample, builder.messages, builder.etas,
+            scratch,
+        )  # fmt: skip
+    if task.flags & BY_SPACE and not (plan.priority == WORDS_FIRST and word_cost < n):
+        space_cost, n_x, n_y = choose_grid(builder.stack, task, plan.fanout, sample, builder.messages, scratch)
+    builder.state[BUDGET] -= min(n, 4096)
+    if plan.priority == SPACE_FIRST and space_cost < n:
+        word_cost = np.inf
+    if min(word_cost, space_cost) >= _GAIN * n:
+        return make_leaf(tree, builder, task, plan)
+    if word_cost <= space_cost:
+        first = tree.nodes[make_node(tree, task, KEYWORD, n_cuts)].first + 1
+        for cut in range(n_cuts - 1):
+            tree.highs[first + cut] = scratch.words[scratch.ends[cut] - 1]
+        tree.highs[first + n_cuts - 1] = LAST_RANK
+    else:
+        node = make_node(tree, task, SPACE, (n_x + 1) * (n_y + 1))
+        tree.nodes[node].n_columns = n_x + 1
+        first = tree.nodes[node].first
+        tree.lines[first : first + n_x] = scratch.x_lines[:n_x]
+        tree.lines[first + n_x : first + n_x + n_y] = scratch.y_lines[:n_y]
+    return DONE
+
+
+@kernel
+def count_rows(tree, builder, task, ranks):
+    """Find the parts of every entry and count them, until all are counted or the slice ends; DONE or NEED_TARGETS."""
+    targets, parts = builder.targets, tree.parts
+    while task.cursor < task.n_rows and builder.state[BUDGET] > 0:
+        at = builder.state[N_TARGETS]
+        end = NEED_ROOM
+        if at < targets.size:
+            end = parts_below(
+                tree, task.node, ranks, builder.stack[task.start + task.cursor], targets, builder.target_ranks, at + 1
+            )
+        if end == NEED_ROOM:
+            return NEED_TARGETS
+        targets[at] = end
+        for i in range(at + 1, end):
+            part = parts[targets[i]]
+            part.built += 1
+            rank = builder.target_ranks[i]
+            if rank != UNRANKED:
+                part.low, part.high = min(part.low, rank), max(part.high, rank)
+        builder.state[N_TARGETS] = end
+        builder.state[BUDGET] -= end - at - 1
+        task.cursor += 1
+    return DONE
+
+
+@kernel
+def begin_writing(tree, builder, task):
+    """Lay out the lists of all parts above the task's own; DONE or NEED_STACK."""
+    node = tree.nodes[task.node]
+    top = task.start + task.n_rows
+    for i in range(node.n_parts + 1):
+        builder.fill[i] = top
+        top += tree.parts[node.first + i].built
+    if top > builder.stack.size:
+        return NEED_STACK
+    builder.state[N_TARGETS] = 0
+    task.phase, task.cursor = _WRITING, 0
+    return DONE
+
+
+@kernel
+def write_rows(tree, builder, task):
+    """Copy entries to the lists of their parts, until all are copied or the slice ends."""
+    first = tree.nodes[task.node].first
+    stack, fill = builder.stack, builder.fill
+    while task.cursor < task.n_rows and builder.state[BUDGET] > 0:
+        at = builder.state[N_TARGETS]
+        end = builder.targets[at]
+        for i in range(at + 1, end):
+            part = builder.targets[i] - first
+            stack[fill[part]] = stack[task.start + task.cursor]
+            fill[part] += 1
+        builder.state[N_TARGETS] = end
+        builder.state[BUDGET] -= end - at - 1
+        task.cursor += 1
+
+
+@kernel
+def region_of(tree, part):
+    """The region of what hangs below a part: that of its node, or of its cell; x0, y0, x1, y1."""
+    if tree.parts[part].node == NO_NODE:
+        return -np.inf, -np.inf, np.inf, np.inf
+    node = tree.nodes[tree.parts[part].node]
+    x0, y0, x1, y1 = node.x0, node.y0, node.x1, node.y1
+    if node.kind == SPACE and part > node.first:
+        cell, y_first = part - node.first - 1, node.first + node.n_columns - 1
+        column, row = cell % node.n_columns, cell // node.n_columns
+        if column > 0:
+            x0 = tree.lines[node.first + column - 1]
+        if column < node.n_columns - 1:
+            x1 = tree.lines[node.first + column]
+        if row > 0:
+            y0 = tree.lines[y_first + row - 1]
+        if row < node.n_parts // node.n_columns - 1:
+            y1 = tree.lines[y_first + row]
+    return x0, y0, x1, y1
+
+
+@kernel
+def put_task(tree, builder, part, start, n_rows):
+    """Put a task on top of the others: a list whose tree shall hang below `part`; no messages of the sample so far."""
+    task = builder.tasks[builder.state[N_TASKS]]
+    builder.state[N_TASKS] += 1
+    task.part, task.start, task.n_rows = part, start, n_rows
+    task.phase, task.node, task.sample_start, task.n_sample = _CHOOSING, NO_NODE, 0, 0
+    task.x0, task.y0, task.x1, task.y1 = region_of(tree, part)
+    task.flags, task.offset, task.depth = BY_WORDS | BY_SPACE, 0, 0
+    if tree.parts[part].node != NO_NODE:
+        node = tree.nodes[tree.parts[part].node]
+        task.flags, task.offset, task.depth = node.flags, node.offset, node.depth + 1
+        if part == node.first:
+            task.flags &= ~(BY_WORDS if node.kind == KEYWORD else BY_SPACE)
+        elif node.kind == KEYWORD and tree.parts[part].low == tree.parts[part].high:
+            task.offset += 1
+    return task
+
+
+@kernel
+def reach(tree, node, x, y, words, eta, found, found_etas):
+    """Parts of a node that a message with these words, of which `eta` are used up, goes on to; returns how many.
+
+    Paper: [APTREE] section 3.2.3, algorithm 1.
+    """
+    row = tree.nodes[node]
+    first, n = row.first, 0
+    if tree.parts[first].now > 0:
+        found[n], found_etas[n] = first, eta
+        n += 1
+    if row.kind == SPACE:
+        column = cell_of(tree.lines, first, row.n_columns - 1, x)
+        y_first, n_y = first + row.n_columns - 1, row.n_parts // row.n_columns - 1
+        part = first + 1 + cell_of(tree.lines, y_first, n_y, y) * row.n_columns + column
+        if tree.parts[part].now > 0:
+            found[n], found_etas[n] = part, eta
+            n += 1
+        return n
+    last = -1
+    for i in range(eta, words.size):
+        part = first + 1 + cut_of(tree.highs, first + 1, row.n_parts, words[i])
+        if part != last and tree.parts[part].low <= words[i] <= tree.parts[part].high:
+            last = part
+            found[n], found_etas[n] = part, i + (tree.parts[part].low == tree.parts[part].high)
+            n += 1
+    return n
+
+
+@kernel
+def hand_down(tree, builder, node, first, n_sample, sample):
+    """Lay out the sample messages that reach each part of a node, one part after another; DONE or NEED_SAMPLED.
+
+    Leaves builder.fill at the end of each part's messages.
+    """
+    n_parts = tree.nodes[node].n_parts + 1
+    origin = tree.nodes[node].first
+    builder.fill[:n_parts] = 0
+    top = first + n_sample
+    for turn in range(2):
+        for i in range(first, first + n_sample):
+            message = builder.messages[i]
+            words = sample.words[sample.word_start[message] : sample.word_start[message + 1]]
+            n = reach(
+                tree, node, sample.xs[message], sample.ys[message], words, builder.etas[i], builder.targets,
+                builder.target_ranks,
+            )  # fmt: skip
+            for j in range(n):
+                part = builder.targets[j] - origin
+                if turn == 1:
+                    builder.messages[builder.fill[part]] = message
+                    builder.etas[builder.fill[part]] = builder.target_ranks[j]
+                builder.fill[part] += 1
+        if turn == 0:
+            for part in range(n_parts):
+                n = builder.fill[part]
+                builder.fill[part] = top
+                top += n
+            if top > builder.messages.size:
+                return NEED_SAMPLED
+    return DONE
+
+
+@kernel
+def put_children(tree, builder, sample):
+    """Replace the topmost task, whose lists are written, by those of its parts; DONE, NEED_TASKS or NEED_SAMPLED."""
+    top = builder.state[N_TASKS] - 1
+    parent = builder.tasks[top]
+    node, start, n_sample = parent.node, parent.sample_start, parent.n_sample
+    first, n_parts = tree.nodes[node].first, tree.nodes[node].n_parts + 1
+    if top + n_parts > builder.tasks.size:
+        return NEED_TASKS
+    for i in range(n_parts):
+        tree.parts[first + i].now = tree.parts[first + i].built
+    list_start = parent.start + parent.n_rows
+    if hand_down(tree, builder, node, start, n_sample, sample) == NEED_SAMPLED:
+        return NEED_SAMPLED
+    builder.state[N_TASKS] = top
+    builder.state[N_TARGETS] = 0
+    sampled = start + n_sample
+    for i in range(n_parts):
+        n_rows = tree.parts[first + i].built
+        if n_rows > 0:
+            task = put_task(tree, builder, first + i, list_start, n_rows)
+            task.sample_start, task.n_sample = sampled, builder.fill[i] - sampled
+        sampled = builder.fill[i]
+        list_start += n_rows
+    return DONE
+
+
+@kernel
+def build(tree, builder, ranks, lowest, plan, sample, scratch):
+    """Work on the tasks until all are done (DONE), the slice's rows are used up (PAUSED), or room is needed.
+
+    Paper: [APTREE] section 3.3.4, algorithm 4.
+    """
+    state = builder.state
+    while state[N_TASKS] > 0:
+        if state[BUDGET] <= 0:
+            return PAUSED
+        task = builder.tasks[state[N_TASKS] - 1]
+        code = DONE
+        if task.phase == _CHOOSING:
+            code = choose(tree, builder, task, ranks, lowest, plan, sample, scratch)
+            if code == DONE and task.node == NO_NODE:
+                state[N_TASKS] -= 1
+        elif task.phase == _COUNTING:
+            code = count_rows(tree, builder, task, ranks)
+            if code == DONE and task.cursor == task.n_rows:
+                code = begin_writing(tree, builder, task)
+        elif task.cursor < task.n_rows:
+            write_rows(tree, builder, task)
+        else:
+            code = put_children(tree, builder, sample)
+        if code != DONE:
+            return code
+    return DONE

@@ -1,0 +1,103 @@
+"""Python's side of `build`: owns the stacks of a builder, grows what a kernel asks for, and goes on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Ints, with_room
+from nearcast.engines.within.build import (
+    BUDGET,
+    DONE,
+    N_TASKS,
+    NEED_SAMPLED,
+    NEED_STACK,
+    NEED_TARGETS,
+    NEED_TASKS,
+    PAUSED,
+    TASK,
+    Builder,
+    Plan,
+    build,
+    put_task,
+)
+from nearcast.engines.within.choose import Sample, Scratch, new_scratch
+from nearcast.engines.within.layout import ENTRY
+from nearcast.engines.within.order import WordOrder
+from nearcast.engines.within.store import TreeArrays, class_of, class_room
+from nearcast.engines.within.upkeep import reaching
+
+_ALL = 2**62
+_SHORT, _SHORT_SAMPLE = 1024, 256  # a list this short is judged by that many messages
+_GROWS = {
+    NEED_STACK: ("stack",),
+    NEED_TARGETS: ("targets", "target_ranks"),
+    NEED_SAMPLED: ("messages", "etas"),
+    NEED_TASKS: ("tasks",),
+}
+
+
+class Building:
+    """Trees under way: lists of entries, each to hang below a part."""
+
+    def __init__(self, fanout: int) -> None:
+        self._fanout = fanout
+        room = 2 * fanout + 4
+        ints = [np.zeros(room, np.int32) for _ in range(4)]
+        fill = np.zeros(fanout + 2, np.int64)
+        self._builder = Builder._make([np.zeros(3, np.int64), np.zeros(room, TASK), np.zeros(0, ENTRY), *ints, fill])
+        self._scratch: Scratch = new_scratch(0, 0, fanout)
+
+    @property
+    def busy(self) -> bool:
+        """There are tasks left."""
+        return bool(self._builder.state[N_TASKS])
+
+    def stack(self, n: int) -> Array:
+        """Room for the list of the first task."""
+        self._builder = self._builder._replace(stack=with_room(self._builder.stack, n))
+        return self._builder.stack
+
+    def adopt(self, entries: Array) -> None:
+        """Go on with this stack, which holds the list of the first task."""
+        self._builder = self._builder._replace(stack=entries)
+
+    def forget(self) -> None:
+        """Drop all tasks."""
+        self._builder.state[N_TASKS] = 0
+
+    def start(
+        self, arrays: TreeArrays, part: int, n_rows: int, sample: Sample, path: Ints, hook: int | None = None
+    ) -> None:
+        """The first `n_rows` of the stack shall become the tree of `part`, hung below it or below `hook`."""
+        n = sample.xs.size
+        builder = self._builder = self._builder._replace(
+            messages=with_room(self._builder.messages, n), etas=with_room(self._builder.etas, n)
+        )
+        put_task(arrays.layout, builder, part, 0, n_rows)
+        step = 1 if n_rows > _SHORT else -(-n // _SHORT_SAMPLE)
+        task = builder.tasks[0]
+        task["n_sample"] = reaching(arrays.layout, sample, part, max(1, step), path, builder.messages, builder.etas)
+        task["part"] = part if hook is None else hook
+
+    def run(self, arrays: TreeArrays, order: WordOrder, plan: Plan, sample: Sample, n_rows: int = _ALL) -> None:
+        """Build until all is done or `n_rows` rows were handled."""
+        builder, scratch = self._builder, self._scratch
+        n_ranks = order.n_ranks
+        if scratch.counts.size < n_ranks or scratch.places.shape[0] < sample.xs.size:
+            scratch = self._scratch = new_scratch(2 * n_ranks, sample.xs.size, self._fanout)
+        builder.state[BUDGET] = n_rows
+        while True:
+            code = build(arrays.layout, builder, order.ranks, order.lowest, plan, sample, scratch)
+            if code in (DONE, PAUSED):
+                break
+            if code in _GROWS:
+                short = {name: getattr(builder, name) for name in _GROWS[code]}
+                grown = {name: with_room(array, array.size + 1) for name, array in short.items()}
+                builder = self._builder = builder._replace(**grown)
+            else:
+                n_next = int(builder.tasks["n_rows"][builder.state[N_TASKS] - 1])
+                arrays.make_room(64, 4 * self._fanout, 64, class_room(class_of(n_next)))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in (*self._builder, *self._scratch))

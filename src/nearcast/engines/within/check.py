@@ -1,0 +1,62 @@
+"""Assertions on a whole tree, for tests: what every kernel must keep."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.engines.within.layout import KEYWORD, NO_NODE, NOTHING, ROOT
+from nearcast.engines.within.store import class_room
+from nearcast.engines.within.trace import trace
+from nearcast.engines.within.tree import Tree
+
+
+def check_tree(tree: Tree) -> None:
+    """Assert that every entry stands exactly where it belongs, and that weights and links are right."""
+    layout, table = tree.layout, tree.table
+    held: dict[int, set[tuple[int, int]]] = {}  # by part of a leaf: (slot, tags) of its entries
+    weights: dict[int, int] = {}
+    todo = [(ROOT, NO_NODE)]
+    while todo:
+        part, owner = todo.pop()
+        row = layout.parts[part]
+        assert row["node"] == owner, "a part knows its node"
+        weights[part] = int(row["now"])
+        child = int(row["child"])
+        if child >= 0:
+            node = layout.nodes[child]
+            assert node["part"] == part, "a node knows where it hangs"
+            if node["kind"] == KEYWORD:
+                highs = layout.highs[node["first"] + 1 : node["first"] + 1 + node["n_parts"]]
+                assert (np.diff(highs.astype(np.int64)) > 0).all(), "cuts are in order"
+            todo.extend((int(node["first"]) + i, child) for i in range(node["n_parts"] + 1))
+        elif child != NOTHING:
+            leaf = layout.leaves[-2 - child]
+            assert leaf["part"] == part, "a leaf knows where it hangs"
+            assert row["now"] <= class_room(int(leaf["room"])), "a leaf has room for its entries"
+            rows = layout.held[row["start"] : row["start"] + row["now"]]
+            held[part] = set(zip(rows["slot"].tolist(), rows["tags"].tolist(), strict=True))
+            assert len(held[part]) == row["now"], "an entry stands once in a leaf"
+        else:
+            assert row["now"] == 0, "what is empty weighs nothing"
+    _check_entries(tree, held, weights)
+    assert weights[ROOT] == tree.n_entries
+    assert len(table) <= tree.n_entries
+
+
+def _check_entries(tree: Tree, held: dict[int, set[tuple[int, int]]], weights: dict[int, int]) -> None:
+    layout, slots = tree.layout, tree.table.used_slots
+    entries = tree.order.entries(tree.table, tree.table.rows[slots], slots)
+    path, ranks = np.zeros(1 << 16, np.int32), np.zeros(1 << 16, np.int32)
+    found: dict[int, set[tuple[int, int]]] = {part: set() for part in held}
+    counts = dict.fromkeys(weights, 0)
+    for entry in entries:
+        n = trace(layout, tree.order.ranks, entry, ROOT, path, ranks)
+        for part, rank in zip(path[:n].tolist(), ranks[:n].tolist(), strict=True):
+            counts[part] += 1
+            if part in found:
+                found[part].add((int(entry["slot"]), int(entry["tags"])))
+            own = layout.parts[part]
+            if own["node"] != NO_NODE and part > layout.nodes["first"][own["node"]]:
+                assert layout.nodes["kind"][own["node"]] != KEYWORD or own["low"] <= rank <= own["high"]
+    assert found == held, "every entry stands in all leaves where it belongs, and nowhere else"
+    assert counts == weights, "the weight of a part is the number of entries below it"

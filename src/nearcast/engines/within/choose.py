@@ -1,0 +1,195 @@
+"""A list of entries goes in; the best cuts by words, the best grid, and what each would cost, come out.
+
+Costs are in entries that a message which reaches the node is expected to meet. Long lists are judged by every so many
+of their entries, so that a choice never takes long.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from nearcast.columns.arena import Floats, Ints, Longs
+from nearcast.engines.within.cuts import cost_of_cuts, even_cuts, improved_cuts, optimal_cuts
+from nearcast.engines.within.grid import KAPPA, grid_cost, improved_lines
+from nearcast.engines.within.layout import NO_WORD
+from nearcast.engines.within.trace import word_at
+from nearcast.jit import kernel
+
+HEURISTIC_CUTS, OPTIMAL_CUTS, EVEN_CUTS = range(3)
+_MOST_JUDGED = 4096  # entries that a choice is made from
+_ROWS_PER_PART = 6  # least mean number of entries of a cut or cell; fewer would cost more memory than they save time
+_MOST_COPIES = 2.5  # entries in all cells for one that is filed
+_VISIT = 8.0  # what coming to a node or leaf costs, in entries met (measured, 2026-11-16)
+
+
+class Sample(NamedTuple):
+    """Messages that arrived lately: what probabilities are taken from."""
+
+    xs: Floats  # float64[n]
+    ys: Floats  # float64[n]
+    word_start: Longs  # int64[n + 1]
+    words: Ints  # int32[]: ranks of the words of each, increasing
+
+
+class Scratch(NamedTuple):
+    """What choosing needs besides; `counts` and `hit_counts` are zero between calls."""
+
+    counts: Ints  # int32[n_ranks]
+    hit_counts: Ints  # int32[n_ranks]
+    words: Ints  # int32[n_ranks]: the different words of a list, as ranks, increasing
+    weights: Longs  # int64[n_ranks]
+    hits: Floats  # float64[n_ranks]
+    ends: Ints  # int32[f]
+    boxes: Floats  # float64[_MOST_JUDGED, 4]
+    places: Floats  # float64[most sampled, 2]
+    sorted: Floats  # float64[_MOST_JUDGED + most sampled]
+    x_lines: Floats  # float64[f]
+    y_lines: Floats  # float64[f]
+    cells: Ints  # int32[2 * (f + 1) ** 2]
+
+
+def new_scratch(n_ranks: int, n_sampled: int, fanout: int) -> Scratch:
+    """Scratch for words of so many ranks, a sample of that size, and nodes of at most `fanout` parts."""
+    by_rank = [np.zeros(n_ranks, dtype) for dtype in (np.int32, np.int32, np.int32, np.int64, np.float64)]
+    lines = [np.zeros(fanout), np.zeros(fanout)]
+    return Scratch._make(
+        [
+            *by_rank,
+            np.zeros(fanout, np.int32),
+            np.zeros((_MOST_JUDGED, 4)),
+            np.zeros((n_sampled, 2)),
+            np.zeros(2 * _MOST_JUDGED + n_sampled),
+            *lines,
+            np.zeros(2 * (fanout + 2) ** 2, np.int32),
+        ]
+    )
+
+
+@kernel
+def count_words(entries, start, n_rows, offset, ranks, lowest, scratch):
+    """Count the words at an offset over some of the entries; returns how many words, and how many entries had none."""
+    step = max(1, n_rows // _MOST_JUDGED)
+    n_words, n_dummies = 0, 0
+    for i in range(start, start + n_rows, step):
+        word = word_at(entries[i], offset)
+        if word == NO_WORD:
+            n_dummies += 1
+            continue
+        at = ranks[word] - lowest
+        if scratch.counts[at] == 0:
+            scratch.words[n_words] = at
+            n_words += 1
+        scratch.counts[at] += 1
+    scratch.words[:n_words].sort()
+    return n_words, n_dummies
+
+
+@kernel
+def count_hits(sample, messages, etas, first, n_sample, lowest, scratch):
+    """Count in how many of the sample messages that reach a node each of the counted words can still be used."""
+    for i in range(first, first + n_sample):
+        end = sample.word_start[messages[i] + 1]
+        for j in range(sample.word_start[messages[i]] + etas[i], end):
+            at = sample.words[j] - lowest
+            if scratch.counts[at] > 0:
+                scratch.hit_counts[at] += 1
+
+
+@kernel
+def choose_cuts(entries, task, ranks, lowest, fanout, method, sample, messages, etas, scratch):
+    """Cut the words of a list at its offset; returns the cost and the number of cuts, whose last words are in `ends`.
+
+    Paper: [APTREE] section 3.3.1, p(w) from the messages that reach the node, or from subscriptions; section 3.3.2.
+    Departs: few messages and subscriptions are blended, as for cells. Cuts have some entries each. Coming to a part
+    costs something by itself.
+    """
+    n_words, n_dummies = count_words(entries, task.start, task.n_rows, task.offset, ranks, lowest, scratch)
+    count_hits(sample, messages, etas, task.sample_start, task.n_sample, lowest, scratch)
+    n_counted = 0
+    for i in range(n_words):
+        n_counted += scratch.counts[scratch.words[i]]
+    for i in range(n_words):
+        at = scratch.words[i]
+        scratch.weights[i] = scratch.counts[at]
+        scratch.hits[i] = (scratch.hit_counts[at] + KAPPA * scratch.counts[at] / n_counted) / (task.n_sample + KAPPA)
+        scratch.counts[at] = scratch.hit_counts[at] = 0
+        scratch.words[i] = at + lowest
+    if n_words == 0:
+        return math.inf, 0
+    most = min(fanout, max(2, task.n_rows // _ROWS_PER_PART))
+    if method == OPTIMAL_CUTS:
+        n_cuts = optimal_cuts(scratch.weights, scratch.hits, n_words, most, scratch.ends)
+    elif method == EVEN_CUTS:
+        n_cuts = even_cuts(scratch.weights, scratch.hits, n_words, most, scratch.ends)
+    else:
+        n_cuts = improved_cuts(scratch.weights, scratch.hits, n_words, most, scratch.ends)
+    cost = cost_of_cuts(scratch.weights, scratch.hits, scratch.ends, n_cuts) + n_dummies
+    n_visits = 1.0 if n_dummies > 0 else 0.0
+    for i in range(n_words):
+        n_visits += scratch.hits[i]
+    return cost * task.n_rows / (n_counted + n_dummies) + _VISIT * n_visits, n_cuts
+
+
+@kernel
+def put_sorted(values, column, n, out):
+    """Write one column of `values` in order."""
+    for i in range(n):
+        out[i] = values[i, column]
+    out[:n].sort()
+
+
+@kernel
+def choose_lines(n, n_places, axis, lower, upper, n_slabs, scratch, lines):
+    """Lines across one dimension; returns how many."""
+    lows = scratch.sorted[:n]
+    highs = scratch.sorted[n : 2 * n]
+    places = scratch.sorted[2 * n : 2 * n + n_places]
+    put_sorted(scratch.boxes, axis, n, lows)
+    put_sorted(scratch.boxes, axis + 2, n, highs)
+    put_sorted(scratch.places, axis, n_places, places)
+    return improved_lines(lows, highs, places, lower, upper, n_slabs, lines)
+
+
+@kernel
+def choose_grid(entries, task, fanout, sample, messages, scratch):
+    """Cut the region of a list into cells; returns the cost and the numbers of x and y lines, which are in `scratch`.
+
+    Paper: [APTREE] section 3.3.3.
+    Departs: cells have some entries each, and are coarser still while entries would be copied too often. Coming to a
+    cell costs something by itself.
+    """
+    step = max(1, task.n_rows // _MOST_JUDGED)
+    n = 0
+    extent = (math.inf, math.inf, -math.inf, -math.inf)
+    for i in range(task.start, task.start + task.n_rows, step):
+        if n == _MOST_JUDGED:
+            break
+        entry = entries[i]
+        box = scratch.boxes[n]
+        box[0], box[1], box[2], box[3] = entry.x0, entry.y0, entry.x1, entry.y1
+        extent = (min(extent[0], box[0]), min(extent[1], box[1]), max(extent[2], box[2]), max(extent[3], box[3]))
+        n += 1
+    extent = (max(extent[0], task.x0), max(extent[1], task.y0), min(extent[2], task.x1), min(extent[3], task.y1))
+    for i in range(task.n_sample):
+        message = messages[task.sample_start + i]
+        scratch.places[i, 0], scratch.places[i, 1] = sample.xs[message], sample.ys[message]
+    region = (task.x0, task.y0, task.x1, task.y1)
+    side = int(math.sqrt(min(fanout, max(4, task.n_rows // _ROWS_PER_PART))))
+    while side >= 2:
+        n_x = choose_lines(n, task.n_sample, 0, extent[0], extent[2], side, scratch, scratch.x_lines)
+        n_y = choose_lines(n, task.n_sample, 1, extent[1], extent[3], side, scratch, scratch.y_lines)
+        cost = grid_cost(
+            scratch.boxes[:n], scratch.places[: task.n_sample], region, extent, scratch.x_lines[:n_x],
+            scratch.y_lines[:n_y], scratch.cells[: (n_x + 2) * (n_y + 2)], scratch.cells[(n_x + 2) * (n_y + 2) :],
+        )  # fmt: skip
+        n_copies = 0
+        for column in range(n_x + 1):
+            for row in range(n_y + 1):
+                n_copies += scratch.cells[column * (n_y + 2) + row]
+        if n_copies <= _MOST_COPIES * n:
+            return cost * task.n_rows / n + _VISIT, n_x, n_y
+        side = side * 2 // 3
+    return math.inf, 0, 0

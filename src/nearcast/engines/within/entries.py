@@ -1,0 +1,119 @@
+"""Subscriptions become entries: one for each clause, with an outward box and the rarest words inline."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.columns.messages import FOREVER
+from nearcast.columns.shapes import BOX
+from nearcast.engines.within.layout import MANY, MORTAL, N_STEERING, N_WORDS, NO_WORD, PLAIN, UNRANKED
+from nearcast.jit import kernel
+
+
+@kernel
+def n_clauses(rows, clauses):
+    """Number of clauses of all these subscriptions."""
+    n = 0
+    for i in range(rows.size):
+        at = rows[i].clause_start
+        end = at + rows[i].clause_size
+        while at < end:
+            at += 2 + clauses[at] + clauses[at + 1]
+            n += 1
+    return n
+
+
+@kernel
+def rank_words(rows, clauses, ranks, lowest):
+    """Give a rank to every positive word that has none: it is the rarest so far. Returns the lowest rank then."""
+    for i in range(rows.size):
+        at = rows[i].clause_start
+        end = at + rows[i].clause_size
+        while at < end:
+            for j in range(at + 2, at + 2 + clauses[at]):
+                if ranks[clauses[j]] == UNRANKED:
+                    lowest -= 1
+                    ranks[clauses[j]] = lowest
+            at += 2 + clauses[at] + clauses[at + 1]
+    return lowest
+
+
+@kernel
+def count_words(table, slots, counts):
+    """Add to counts[term] the number of clauses of these subscriptions that ask for it."""
+    clauses = table.clauses
+    for slot in slots:
+        at = table.rows[slot].clause_start
+        end = at + table.rows[slot].clause_size
+        while at < end:
+            for j in range(at + 2, at + 2 + clauses[at]):
+                counts[clauses[j]] += 1
+            at += 2 + clauses[at] + clauses[at + 1]
+
+
+@kernel
+def below(value):
+    """The largest float32 that is not above `value`."""
+    near = np.float32(value)
+    return np.nextafter(near, np.float32(-np.inf)) if near > value else near
+
+
+@kernel
+def above(value):
+    """The smallest float32 that is not below `value`."""
+    near = np.float32(value)
+    return np.nextafter(near, np.float32(np.inf)) if near < value else near
+
+
+@kernel
+def put_words(entry, clauses, first, n, ranks):
+    """Write the rarest words of a clause into an entry, rarest first."""
+    worst = UNRANKED
+    entry.word0 = entry.word1 = entry.word2 = entry.word3 = NO_WORD
+    for i in range(min(n, N_STEERING)):
+        best, rank = NO_WORD, 0
+        for j in range(first, first + n):
+            own = ranks[clauses[j]]
+            if own > worst and (best == NO_WORD or own < rank):
+                best, rank = clauses[j], own
+        worst = rank
+        if i == 0:
+            entry.word0 = best
+        elif i == 1:
+            entry.word1 = best
+        elif i == 2:
+            entry.word2 = best
+        else:
+            entry.word3 = best
+
+
+@kernel
+def make_entries(rows, slots, clauses, ranks, out):
+    """Write the entries of subscriptions; `rows[i]` is what the table says, or said, of slots[i]."""
+    n = 0
+    for i in range(rows.size):
+        row = rows[i]
+        at = row.clause_start
+        end = at + row.clause_size
+        first = n
+        while at < end:
+            entry = out[n]
+            wraps = row.x0 > row.x1
+            entry.x0 = np.float32(-np.inf) if wraps else below(row.x0)
+            entry.x1 = np.float32(np.inf) if wraps else above(row.x1)
+            entry.y0, entry.y1 = below(row.y0), above(row.y1)
+            entry.slot = slots[i]
+            n_words = clauses[at]
+            put_words(entry, clauses, at + 2, n_words, ranks)
+            tags = n - first | min(n_words, N_STEERING) << N_WORDS
+            if row.region_kind == BOX and not wraps and clauses[at + 1] == 0 and n_words <= N_STEERING:
+                tags |= PLAIN
+            if row.expires != FOREVER:
+                tags |= MORTAL
+            entry.tags = tags
+            at += 2 + n_words + clauses[at + 1]
+            n += 1
+        if n - first > 1:
+            for j in range(first, n):
+                out[j].tags |= MANY
+    return n

@@ -1,0 +1,101 @@
+"""The tree as arrays: nodes, their parts (cuts or cells), leaves, and the entries that leaves hold.
+
+A part is where something hangs: nothing, a leaf, or a node. Part 0 is where the root hangs. The parts of a node lie
+side by side: first the dummy (words exhausted, or region covered), then cuts in the order of words or cells row by
+row. An entry is one clause of a subscription as matching needs it: a box rounded outward to float32, and its words.
+In a leaf its words lie apart, so that a scan reads 24 bytes an entry.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from nearcast.columns.arena import Array, Floats, Ints, Longs, record
+
+KEYWORD, SPACE = range(2)  # kinds of nodes
+NOTHING = -1  # the child of an empty part; nodes are 0, 1, ...; leaves -2, -3, ...
+NO_NODE = -1
+ROOT = 0  # the part where the root hangs
+NO_WORD = -1
+UNRANKED, LAST_RANK = -(2**31), 2**31 - 1  # the rank of a term that nobody asks for; one after all others
+BY_WORDS, BY_SPACE = 1, 2  # flags: what may still be partitioned (the paper's kP and sP)
+
+NODE = record(
+    ("x0", "f8"),  # its region, half open; infinite at the outside
+    ("y0", "f8"),
+    ("x1", "f8"),
+    ("y1", "f8"),
+    ("since", "i8"),  # lists of messages beneath are complete for larger sequences only
+    ("kind", "i4"),
+    ("flags", "i4"),
+    ("offset", "i4"),  # l, from 0: which word of a subscription a keyword node looks at
+    ("first", "i4"),  # its dummy part
+    ("n_parts", "i4"),  # the others
+    ("n_columns", "i4"),  # of a grid
+    ("part", "i4"),  # where it hangs
+    ("n_changes", "i4"),  # entries that came or went since drift was last looked at
+    ("depth", "i4"),
+)
+
+PART = record(
+    ("child", "i4"),
+    ("low", "i4"),  # ranks of the first and last word of a cut; those between two cuts belong to nobody
+    ("high", "i4"),
+    ("built", "i4"),  # weight when the node was built, and now
+    ("now", "i4"),
+    ("start", "i4"),  # entries of the leaf below, as `LEAF.start`: matching reads nothing else of it
+    ("node", "i4"),  # whose part it is
+)
+
+LEAF = record(
+    ("message_start", "i8"),  # its list of messages
+    ("since", "i8"),  # which is complete for larger sequences only
+    ("room", "i4"),  # size class of its range of entries
+    ("n_messages", "i4"),
+    ("message_room", "i4"),  # size class of its list
+    ("part", "i4"),  # where it hangs
+    ("tried", "i4"),  # the size at which partitioning was found not to pay
+)
+
+ENTRY = record(
+    ("x0", "f4"),
+    ("y0", "f4"),
+    ("x1", "f4"),
+    ("y1", "f4"),
+    ("slot", "i4"),
+    ("tags", "i4"),  # number of the clause, and what an inline check must know
+    ("word0", "i4"),  # positive terms of the clause, rarest first, or NO_WORD
+    ("word1", "i4"),
+    ("word2", "i4"),
+    ("word3", "i4"),
+)
+HELD = record(("x0", "f4"), ("y0", "f4"), ("x1", "f4"), ("y1", "f4"), ("slot", "i4"), ("tags", "i4"))  # in a leaf
+N_STEERING = 4  # words kept inline; a clause's other words are only verified
+
+CLAUSE = 0xFF  # the number of the clause
+PLAIN = 0x100  # a box and all words are inline, nothing is negated: the entry itself decides
+MANY = 0x200  # one of several clauses: the subscription may be found more than once
+MORTAL = 0x400  # the subscription expires
+N_WORDS = 12  # bits from here on: the number of inline words
+
+N_NODES, N_LEAVES, N_PARTS, N_HELD, N_LISTED, FREE_NODE, FREE_LEAF, FREE_PARTS = range(8)  # positions in `heads`
+N_CLASSES = 56  # from FREE_PARTS on the first free range of each size class
+FREE_HELD = FREE_PARTS + N_CLASSES
+FREE_LISTS = FREE_HELD + N_CLASSES
+N_HEADS = FREE_LISTS + N_CLASSES
+
+LISTED = record(("slot", "i4"), ("mark", "i4"))  # a message in a leaf's list: slot, and its sequence modulo 2**32
+
+
+class TreeLayout(NamedTuple):
+    """An AP-Tree."""
+
+    heads: Longs  # int64[N_HEADS]: what is used, and the first free range of each size
+    nodes: Array  # NODE[]
+    parts: Array  # PART[]
+    highs: Ints  # int32[n_parts]: last rank that belongs to a cut or to the gap after it; beside `parts`
+    lines: Floats  # float64[n_parts]: a grid's x lines, then its y lines; beside the parts of its node
+    leaves: Array  # LEAF[]
+    held: Array  # HELD[]: the entries of leaves
+    words: Ints  # int32[4 * n_held]: their words; read only where the way to the leaf does not settle them
+    listed: Array  # LISTED[]: messages

@@ -1,0 +1,64 @@
+"""The order of words in one tree: ranks, rarest first, and entries whose words stand in that order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Ints, State, with_room
+from nearcast.columns.subscriptions import WithinTable
+from nearcast.engines.within.entries import count_words, make_entries, n_clauses, rank_words
+from nearcast.engines.within.layout import ENTRY, UNRANKED
+from nearcast.engines.within.sample import RecentMessages
+
+
+class WordOrder:
+    """Ranks of the words that subscriptions ask for, by term.
+
+    Paper: [APTREE] section 5.1.1 puts frequent words first.
+    Departs: rare words first, so that few messages get past the first node.
+    """
+
+    def __init__(self) -> None:
+        self.ranks = np.zeros(0, dtype=np.int32)  # int32[n_terms], UNRANKED where nobody asks for a word
+        self.lowest = 0  # ranks in use: from here on
+        self._n_first = 0  # the highest were given at the start
+
+    @classmethod
+    def of(cls, table: WithinTable, recent: RecentMessages, n_terms: int) -> WordOrder:
+        """Words that the recent messages hold least come first, then those that subscriptions ask for least."""
+        order = cls()
+        order.know(n_terms)
+        counts = np.zeros(order.ranks.size, dtype=np.int64)
+        count_words(table.layout, table.used_slots, counts)
+        asked = np.flatnonzero(counts)
+        hits = recent.hits(order.ranks.size)
+        ranked = np.lexsort((asked, counts[asked], hits[asked]))
+        order.ranks[asked[ranked]] = np.arange(asked.size, dtype=np.int32)
+        order._n_first = asked.size
+        return order
+
+    @property
+    def n_ranks(self) -> int:
+        """How many ranks are in use."""
+        return self._n_first - self.lowest
+
+    def know(self, n_terms: int) -> None:
+        """Terms up to this number may come."""
+        known = self.ranks.size
+        if n_terms > known:
+            self.ranks = with_room(self.ranks, n_terms)
+            self.ranks[known:] = UNRANKED
+
+    def entries(self, table: WithinTable, rows: Array, slots: Ints) -> Array:
+        """Entries of subscriptions whose rows are, or were, these; a word without a rank is the rarest from now on."""
+        clauses = table.layout.clauses
+        self.lowest = rank_words(rows, clauses, self.ranks, self.lowest)
+        entries = np.zeros(n_clauses(rows, clauses), dtype=ENTRY)
+        make_entries(rows, slots, clauses, self.ranks, entries)
+        return entries
+
+    def state(self) -> State:
+        return {"ranks": self.ranks, "lowest": self.lowest, "first": self._n_first}
+
+    def load(self, state: State) -> None:
+        self.ranks, self.lowest, self._n_first = state["ranks"], int(state["lowest"]), int(state["first"])

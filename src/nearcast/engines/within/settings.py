@@ -1,0 +1,56 @@
+"""How an AP-Tree is built and kept: the paper's parameters, and the variants that it compares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nearcast.errors import InvalidInput
+
+HEURISTIC, OPTIMAL, EVEN = "heuristic", "optimal", "even"
+COST, KEYWORD_FIRST, SPACE_FIRST = "cost", "keyword", "space"
+IN_LEAVES, IN_INDEX = "leaves", "index"
+
+_CHOICES = {
+    "cuts": (HEURISTIC, OPTIMAL, EVEN),
+    "priority": (COST, KEYWORD_FIRST, SPACE_FIRST),
+    "messages": (IN_LEAVES, IN_INDEX),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Parameters of the tree.
+
+    Parameters
+    ----------
+    fanout
+        f: most cuts or cells of a node.
+    leaf
+        Theta_p: a list of more subscriptions than this is partitioned.
+    drift
+        Theta_KL: a node whose parts' weights diverge by more than this is built anew; infinity never rebuilds.
+    cuts
+        How words become cuts: by local improvement ("heuristic"), by dynamic programming ("optimal"), or "even".
+    priority
+        What decides between words and space: the "cost", or always one of them first.
+    messages
+        Where moves and new subscriptions find live messages: filed with the "leaves", or in the window's "index".
+    """
+
+    fanout: int = 200
+    leaf: int = 40
+    drift: float = 0.001
+    cuts: str = HEURISTIC
+    priority: str = COST
+    messages: str = IN_LEAVES
+
+    def __post_init__(self) -> None:
+        if self.fanout < 4:
+            raise InvalidInput("fanout", self.fanout, "must be >= 4")
+        if self.leaf < 2:
+            raise InvalidInput("leaf", self.leaf, "must be >= 2")
+        if not self.drift > 0:
+            raise InvalidInput("drift", self.drift, "must be > 0")
+        for field, choices in _CHOICES.items():
+            if getattr(self, field) not in choices:
+                raise InvalidInput(field, getattr(self, field), f"must be one of {', '.join(choices)}")

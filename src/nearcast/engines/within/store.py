@@ -1,0 +1,236 @@
+"""Room in the tree's arrays: kernels take and give back nodes, leaves and ranges; Python only grows arrays.
+
+Ranges come in size classes. A free range holds the number of the next free one of its class in its first row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.columns.arena import State, with_room
+from nearcast.engines.within.layout import (
+    FREE_HELD,
+    FREE_LEAF,
+    FREE_LISTS,
+    FREE_NODE,
+    FREE_PARTS,
+    HELD,
+    LAST_RANK,
+    LEAF,
+    LISTED,
+    N_HEADS,
+    N_HELD,
+    N_LEAVES,
+    N_LISTED,
+    N_NODES,
+    N_PARTS,
+    NO_NODE,
+    NODE,
+    NOTHING,
+    PART,
+    UNRANKED,
+    TreeLayout,
+)
+from nearcast.jit import kernel
+
+_NO_RANGE = -1
+
+
+@kernel
+def class_room(size_class):
+    """Room of a size class: 1, 2, 3, 4, 6, 8, 12, 16, 24, ..."""
+    if size_class == 0:
+        return 1
+    power = 1 << ((size_class + 1) >> 1)
+    return power if size_class & 1 else power + (power >> 1)
+
+
+@kernel
+def class_of(n):
+    """The smallest size class with room for `n`."""
+    size_class = 0
+    while class_room(size_class) < n:
+        size_class += 1
+    return size_class
+
+
+@kernel
+def take_range(heads, links, used, free, size_class):
+    """A range of this size class; the caller has made sure that there is room."""
+    start = heads[free + size_class]
+    if start != _NO_RANGE:
+        heads[free + size_class] = links[start]
+        return start
+    start = heads[used]
+    heads[used] = start + class_room(size_class)
+    return start
+
+
+@kernel
+def give_range(heads, links, free, size_class, start):
+    """Take back a range."""
+    links[start] = heads[free + size_class]
+    heads[free + size_class] = start
+
+
+@kernel
+def take_one(heads, links, used, free):
+    """A node or a leaf; the caller has made sure that there is room."""
+    one = heads[free]
+    if one != _NO_RANGE:
+        heads[free] = links[one]
+        return one
+    heads[used] += 1
+    return heads[used] - 1
+
+
+@kernel
+def give_one(heads, links, free, one):
+    """Take back a node or a leaf."""
+    links[one] = heads[free]
+    heads[free] = one
+
+
+@kernel
+def hold(tree, at, entry):
+    """Write an entry into its place in a leaf."""
+    held, words = tree.held[at], tree.words
+    held.x0, held.y0, held.x1, held.y1 = entry.x0, entry.y0, entry.x1, entry.y1
+    held.slot, held.tags = entry.slot, entry.tags
+    words[4 * at], words[4 * at + 1], words[4 * at + 2], words[4 * at + 3] = (
+        entry.word0, entry.word1, entry.word2, entry.word3,
+    )  # fmt: skip
+
+
+@kernel
+def take_held(tree, at, entry):
+    """Read an entry from its place in a leaf."""
+    held, words = tree.held[at], tree.words
+    entry.x0, entry.y0, entry.x1, entry.y1 = held.x0, held.y0, held.x1, held.y1
+    entry.slot, entry.tags = held.slot, held.tags
+    entry.word0, entry.word1, entry.word2, entry.word3 = (
+        words[4 * at], words[4 * at + 1], words[4 * at + 2], words[4 * at + 3],
+    )  # fmt: skip
+
+
+@kernel
+def copy_held(tree, at, source):
+    """Copy an entry from one place to another."""
+    tree.held[at] = tree.held[source]
+    for i in range(4):
+        tree.words[4 * at + i] = tree.words[4 * source + i]
+
+
+@kernel
+def new_leaf(tree, part, n_rows, since):
+    """A leaf with room for `n_rows` entries, hung below `part`; the caller has made sure that there is room."""
+    leaf = take_one(tree.heads, tree.leaves["part"], N_LEAVES, FREE_LEAF)
+    row = tree.leaves[leaf]
+    row.room = class_of(n_rows)
+    row.since, row.n_messages, row.message_room, row.tried, row.part = since, 0, NOTHING, 0, part
+    tree.parts[part].start = take_range(tree.heads, tree.held["slot"], N_HELD, FREE_HELD, row.room)
+    tree.parts[part].child = -2 - leaf
+    return leaf
+
+
+@kernel
+def free_leaf(tree, leaf):
+    """Give back a leaf with its entries and messages; its part is left empty."""
+    row = tree.leaves[leaf]
+    part = tree.parts[row.part]
+    give_range(tree.heads, tree.held["slot"], FREE_HELD, row.room, part.start)
+    if row.message_room != NOTHING:
+        give_range(tree.heads, tree.listed["slot"], FREE_LISTS, row.message_room, row.message_start)
+    part.child = NOTHING
+    give_one(tree.heads, tree.leaves["part"], FREE_LEAF, leaf)
+
+
+@kernel
+def add_entry(tree, leaf, entry, n_rows):
+    """Append to a leaf of `n_rows`, which moves to a larger range when full; the caller made sure of room."""
+    row = tree.leaves[leaf]
+    part = tree.parts[row.part]
+    if n_rows == class_room(row.room):
+        start = take_range(tree.heads, tree.held["slot"], N_HELD, FREE_HELD, row.room + 1)
+        for i in range(n_rows):
+            copy_held(tree, start + i, part.start + i)
+        give_range(tree.heads, tree.held["slot"], FREE_HELD, row.room, part.start)
+        part.start = start
+        row.room += 1
+    hold(tree, part.start + n_rows, entry)
+
+
+@kernel
+def new_node(tree, n_parts):
+    """A node with `n_parts` empty parts beside its dummy; the caller has made sure that there is room."""
+    node = take_one(tree.heads, tree.nodes["part"], N_NODES, FREE_NODE)
+    row = tree.nodes[node]
+    row.first = take_range(tree.heads, tree.parts["child"], N_PARTS, FREE_PARTS, class_of(n_parts + 1))
+    row.n_parts = n_parts
+    for part in range(row.first, row.first + n_parts + 1):
+        tree.parts[part].child = NOTHING
+        tree.parts[part].low, tree.parts[part].high = LAST_RANK, UNRANKED
+        tree.parts[part].built, tree.parts[part].now, tree.parts[part].node = 0, 0, node
+    return node
+
+
+@kernel
+def free_node(tree, node):
+    """Give back a node and its parts; whatever hangs below must have been given back before."""
+    row = tree.nodes[node]
+    tree.parts[row.part].child = NOTHING
+    give_range(tree.heads, tree.parts["child"], FREE_PARTS, class_of(row.n_parts + 1), row.first)
+    give_one(tree.heads, tree.nodes["part"], FREE_NODE, node)
+
+
+class TreeArrays:
+    """The arrays of a tree, and how they grow."""
+
+    def __init__(self) -> None:
+        heads = np.full(N_HEADS, _NO_RANGE, dtype=np.int64)
+        heads[[N_NODES, N_LEAVES, N_HELD, N_LISTED]] = 0
+        heads[N_PARTS] = 1  # where the root hangs
+        self.layout = TreeLayout(
+            heads, np.zeros(0, NODE), np.zeros(1, PART), np.zeros(1, np.int32), np.zeros(1), np.zeros(0, LEAF),
+            np.zeros(0, HELD), np.zeros(0, np.int32), np.zeros(0, LISTED),
+        )  # fmt: skip
+        self.layout.parts["child"] = NOTHING
+        self.layout.parts["node"] = NO_NODE
+
+    def make_room(self, nodes: int = 0, parts: int = 0, leaves: int = 0, held: int = 0, listed: int = 0) -> None:
+        """Room for so many more of each."""
+        heads, old = self.layout.heads, self.layout
+        n_parts = int(heads[N_PARTS]) + parts
+        self.layout = TreeLayout(
+            heads,
+            with_room(old.nodes, int(heads[N_NODES]) + nodes),
+            with_room(old.parts, n_parts),
+            with_room(old.highs, n_parts),
+            with_room(old.lines, n_parts),
+            with_room(old.leaves, int(heads[N_LEAVES]) + leaves),
+            with_room(old.held, int(heads[N_HELD]) + held),
+            with_room(old.words, 4 * (int(heads[N_HELD]) + held)),
+            with_room(old.listed, int(heads[N_LISTED]) + listed),
+        )
+
+    def trim(self) -> None:
+        """Give back room that was taken ahead."""
+        self.layout = TreeLayout._make(array.copy() for array in self._used())
+
+    def _used(self) -> TreeLayout:
+        heads, old = self.layout.heads, self.layout
+        n_parts, n_held = int(heads[N_PARTS]), int(heads[N_HELD])
+        return TreeLayout(
+            heads, old.nodes[: heads[N_NODES]], old.parts[:n_parts], old.highs[:n_parts], old.lines[:n_parts],
+            old.leaves[: heads[N_LEAVES]], old.held[:n_held], old.words[: 4 * n_held], old.listed[: heads[N_LISTED]],
+        )  # fmt: skip
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.layout)
+
+    def state(self) -> State:
+        return self._used()._asdict()
+
+    def load(self, state: State) -> None:
+        self.layout = TreeLayout(*(state[name] for name in TreeLayout._fields))

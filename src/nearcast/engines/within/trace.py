@@ -1,0 +1,87 @@
+"""Where an entry belongs: the one definition that building, inserting, removing and moving follow."""
+
+from __future__ import annotations
+
+from nearcast.engines.within.grid import cell_of
+from nearcast.engines.within.layout import KEYWORD, NO_WORD, UNRANKED
+from nearcast.jit import NEED_ROOM, kernel
+
+
+@kernel
+def word_at(entry, offset):
+    """The word of an entry at this offset, rarest first, or NO_WORD."""
+    if offset == 0:
+        return entry.word0
+    if offset == 1:
+        return entry.word1
+    if offset == 2:
+        return entry.word2
+    return entry.word3 if offset == 3 else NO_WORD
+
+
+@kernel
+def cut_of(highs, first, n, rank):
+    """Position among highs[first : first + n] of the cut that a rank belongs to; the last takes all that is left."""
+    base = first
+    while n > 1:
+        half = n >> 1
+        if highs[base + half - 1] < rank:
+            base += half
+        n -= half
+    return base - first
+
+
+@kernel
+def covers(entry, node):
+    """Does the entry's box hold the whole region of a node?"""
+    return entry.x0 <= node.x0 and entry.x1 >= node.x1 and entry.y0 <= node.y0 and entry.y1 >= node.y1
+
+
+@kernel
+def parts_below(tree, child, ranks, entry, path, path_ranks, n):
+    """Append the parts of one node that an entry is filed under to a path of `n`; returns its length, or NEED_ROOM.
+
+    Beside each stands the rank of the word that led there, or UNRANKED where none did.
+
+    Paper: [APTREE] section 3.2.2: the cut of its l-th word, all cells that its region meets, or the dummy.
+    """
+    node = tree.nodes[child]
+    first = node.first
+    if n == path.size:
+        return NEED_ROOM
+    if node.kind == KEYWORD:
+        word = word_at(entry, node.offset)
+        path[n], path_ranks[n] = first, UNRANKED
+        if word != NO_WORD:
+            path_ranks[n] = ranks[word]
+            path[n] += 1 + cut_of(tree.highs, first + 1, node.n_parts, ranks[word])
+        return n + 1
+    if covers(entry, node):
+        path[n], path_ranks[n] = first, UNRANKED
+        return n + 1
+    lines, n_columns = tree.lines, node.n_columns
+    y_first, n_y = first + n_columns - 1, node.n_parts // n_columns - 1
+    left, right = cell_of(lines, first, n_columns - 1, entry.x0), cell_of(lines, first, n_columns - 1, entry.x1)
+    bottom, top = cell_of(lines, y_first, n_y, entry.y0), cell_of(lines, y_first, n_y, entry.y1)
+    if n + (top - bottom + 1) * (right - left + 1) > path.size:
+        return NEED_ROOM
+    for row in range(bottom, top + 1):
+        for column in range(left, right + 1):
+            path[n], path_ranks[n] = first + 1 + row * n_columns + column, UNRANKED
+            n += 1
+    return n
+
+
+@kernel
+def trace(tree, ranks, entry, origin, path, path_ranks):
+    """Write all parts that an entry is filed under, from `origin` down; returns how many, or NEED_ROOM."""
+    n, i = 1, 0
+    path[0], path_ranks[0] = origin, UNRANKED
+    while i < n:
+        child = tree.parts[path[i]].child
+        i += 1
+        if child >= 0:
+            n = parts_below(tree, child, ranks, entry, path, path_ranks, n)
+            if n == NEED_ROOM:
+                return NEED_ROOM
+    return n

@@ -1,0 +1,295 @@
+"""The AP-Tree: entries are built into it at once, come and go one by one, and it keeps itself in shape."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Ints, State
+from nearcast.columns.subscriptions import WithinTable
+from nearcast.engines.within.build import Plan
+from nearcast.engines.within.building import Building
+from nearcast.engines.within.drift import drift
+from nearcast.engines.within.filing import DRIFTING, NEED_PATH, OVERFULL, THIN, Work, insert_entries, remove_entries
+from nearcast.engines.within.layout import ENTRY, N_NODES, ROOT, TreeLayout
+from nearcast.engines.within.order import WordOrder
+from nearcast.engines.within.rebuild import Rebuild
+from nearcast.engines.within.sample import RecentMessages
+from nearcast.engines.within.settings import COST, EVEN, HEURISTIC, KEYWORD_FIRST, OPTIMAL, SPACE_FIRST, Settings
+from nearcast.engines.within.store import TreeArrays
+from nearcast.engines.within.upkeep import clear, collect, passes, replace, way_to
+from nearcast.jit import NEED_ROOM
+
+_CUTS = {HEURISTIC: 0, OPTIMAL: 1, EVEN: 2}
+_PRIORITIES = {COST: 0, KEYWORD_FIRST: 1, SPACE_FIRST: 2}
+_LEAST_SHARE = 0.001  # of all entries below a node that is worth rebuilding (section 5.1.3)
+_ROWS_PER_EVENT = 256  # rows of a rebuild handled for every event of a call
+_ROWS_PER_CALL = (4096, 65_536)  # at least and at most in one call
+_ALL_SLOTS = np.zeros(0, dtype=np.bool_)
+
+
+class Tree:
+    """Entries of the subscriptions in a table, filed by words and space."""
+
+    def __init__(self, table: WithinTable, settings: Settings) -> None:
+        self.table = table
+        self.settings = settings
+        self.arrays = TreeArrays()
+        self.order = WordOrder()
+        self.recent = RecentMessages()
+        self.n_entries = 0
+        self.n_splits = self.n_merges = self.n_rebuilds = 0
+        self._informed = False  # built with a full sample
+        self._building = Building(settings.fanout)
+        self._work = _new_work(1024)
+        self._rebuild: Rebuild | None = None
+
+    @property
+    def layout(self) -> TreeLayout:
+        return self.arrays.layout
+
+    # Building
+
+    def build(self, since: int) -> None:
+        """Make the whole tree anew, with words ranked anew. Leaves know messages after `since`."""
+        table, slots = self.table, self.table.used_slots
+        self.order = WordOrder.of(table, self.recent, self.order.ranks.size)
+        self.arrays = TreeArrays()
+        self._work = _new_work(1024)
+        self._rebuild, self._informed = None, self.recent.full
+        entries = self.order.entries(table, table.layout.rows[slots], slots)
+        self._building.adopt(entries)
+        self._hang(ROOT, entries.size, since)
+        self.layout.parts["now"][ROOT] = self.n_entries = entries.size
+        self._building = Building(self.settings.fanout)
+        self.arrays.trim()
+
+    def _hang(self, part: int, n_rows: int, since: int) -> None:
+        """Build a tree from the building's first `n_rows` entries, below a part."""
+        sample = self.recent.ranked(self.order.ranks)
+        self._building.start(self.arrays, part, n_rows, sample, self._work.path)
+        self._building.run(self.arrays, self.order, self._plan(since), sample)
+
+    def _plan(self, since: int) -> Plan:
+        settings = self.settings
+        return Plan(settings.fanout, settings.leaf, _CUTS[settings.cuts], _PRIORITIES[settings.priority], since)
+
+    # Filing
+
+    def insert(self, slots: Ints, since: int) -> None:
+        """File subscriptions that were just written to the table."""
+        entries = self.order.entries(self.table, self.table.layout.rows[slots], slots)
+        self._insert(entries, ROOT, self.order.ranks, since)
+        self.n_entries += entries.size
+        self._note(slots)
+        self._split(since)
+
+    def _insert(self, entries: Array, origin: int, ranks: Ints, since: int) -> None:
+        done = 0
+        while done < entries.size:
+            done, code = insert_entries(
+                self.layout, ranks, entries, done, origin, self.settings.leaf, since, self._work
+            )
+            self._make_room(code)
+
+    def remove(self, slots: Ints, since: int) -> None:
+        """Take out subscriptions that are about to be freed in the table."""
+        entries = self.order.entries(self.table, self.table.layout.rows[slots], slots)
+        self._remove(entries, ROOT, self.order.ranks)
+        self.n_entries -= entries.size
+        self._note(slots)
+        self._merge(since)
+
+    def _remove(self, entries: Array, origin: int, ranks: Ints) -> None:
+        done = 0
+        while done < entries.size:
+            done, code = remove_entries(self.layout, ranks, entries, done, origin, self.settings.leaf // 2, self._work)
+            self._make_room(code)
+
+    def refile(self, slots: Ints, before: Array, since: int) -> None:
+        """File subscriptions elsewhere whose rows were `before`."""
+        ranks = self.order.ranks
+        self._remove(self.order.entries(self.table, before, slots), ROOT, ranks)
+        self._insert(self.order.entries(self.table, self.table.rows[slots], slots), ROOT, ranks, since)
+        self._note(slots)
+        self._split(since)
+        self._merge(since)
+
+    def _note(self, slots: Ints) -> None:
+        if self._rebuild is not None:
+            self._rebuild.changed.append(slots)
+
+    def _make_room(self, code: int) -> None:
+        if code == NEED_PATH:
+            self._lengthen_path()
+        elif code == NEED_ROOM:
+            if self._work.n_todo.max() * 2 > self._work.overfull.size:
+                self._lengthen_path()
+            self.arrays.make_room(leaves=1024, held=max(4096, self.n_entries // 8))
+
+    def _lengthen_path(self) -> None:
+        self._work = _new_work(2 * self._work.path.size, self._work)
+
+    # Leaves that split, nodes that merge
+
+    def _split(self, since: int) -> None:
+        """Partition the leaves that became too long."""
+        for leaf in self._take_todo(OVERFULL).tolist():
+            part = int(self.layout.leaves["part"][leaf])
+            if self.layout.parts["child"][part] == -2 - leaf and self.layout.parts["now"][part] > self.settings.leaf:
+                self._hang(part, self._take_down(part), since)
+                self.n_splits += 1
+
+    def _merge(self, since: int) -> None:
+        """Nodes with few entries become leaves again.
+
+        Departs: at half of θ_p, so that a list on the edge does not split and merge by turns.
+        """
+        for part in np.unique(self._take_todo(THIN)).tolist():
+            if self.layout.parts["child"][part] >= 0 and self.layout.parts["now"][part] < self.settings.leaf // 2:
+                if self._rebuild is not None and self._is_below(self._rebuild.part, part):
+                    self._give_up(self._rebuild)
+                self._hang(part, self._take_down(part), since)
+                self.n_merges += 1
+
+    def _take_todo(self, kind: int) -> Ints:
+        work = self._work
+        listed = (work.overfull, work.drifting, work.thin)[kind][: work.n_todo[kind]].copy()
+        work.n_todo[kind] = 0
+        return listed
+
+    def _take_down(self, part: int) -> int:
+        """Move all entries below a part to the building's stack, and free what held them; returns how many."""
+        n = int(self.layout.parts["now"][part])
+        found = self._collect(part, _ALL_SLOTS, self._building.stack(n))
+        assert found == n, "the weight of a part is the number of entries below it"
+        self._clear(part)
+        return n
+
+    def _collect(self, part: int, only: Array, out: Array) -> int:
+        while (n := collect(self.layout, part, only, out, self._work.path)) == NEED_ROOM:
+            self._lengthen_path()
+        return int(n)
+
+    def _clear(self, part: int) -> None:
+        while clear(self.layout, part, self._work.path) == NEED_ROOM:
+            self._lengthen_path()
+
+    def _is_below(self, part: int, other: int) -> bool:
+        """Does the first part lie below the other, or is it the same?"""
+        n = int(way_to(self.layout, part, self._work.path))
+        return other == ROOT or other in self._work.path[:n]
+
+    # Drift
+
+    def keep(self, n_events: int, since: int) -> None:
+        """Some upkeep after a call of so many events: go on with a rebuild, or see whether one is due."""
+        if self._rebuild is None:
+            part = self._drifted()
+            if part is not None:
+                self._begin(part, since)
+        if self._rebuild is not None:
+            least, most = _ROWS_PER_CALL
+            n_rows = min(most, max(least, _ROWS_PER_EVENT * n_events))
+            if self._rebuild.step(self.arrays, self.table, n_rows, self._work.path):
+                self._finish(self._rebuild, since)
+
+    def _drifted(self) -> int | None:
+        """The part of the largest node whose weights have moved too far; the root if there is a sample at last."""
+        parts, nodes = self.layout.parts, self.layout.nodes
+        noted = np.unique(self._take_todo(DRIFTING))
+        if self.settings.drift == math.inf or parts["child"][ROOT] < 0:
+            return None
+        if self.recent.full and not self._informed:
+            return ROOT
+        worst, weight = None, max(self.settings.leaf, int(_LEAST_SHARE * self.n_entries))
+        for node in noted[noted < self.layout.heads[N_NODES]].tolist():
+            part, first, n = int(nodes["part"][node]), int(nodes["first"][node]), int(nodes["n_parts"][node]) + 1
+            if parts["child"][part] != node or parts["now"][part] <= weight:
+                continue
+            if drift(parts["built"], parts["now"], first, n) > self.settings.drift:
+                worst, weight = part, int(parts["now"][part])
+        return worst
+
+    def _begin(self, part: int, since: int) -> None:
+        """Start to build the subtree of a part anew; a new root ranks words anew."""
+        order = WordOrder.of(self.table, self.recent, self.order.ranks.size) if part == ROOT else self.order
+        sample = self.recent.ranked(order.ranks)
+        self._rebuild = Rebuild(self.arrays, part, order, self._plan(since), sample)
+        self._informed = self._informed or part == ROOT
+        if part != ROOT:
+            stack = self._rebuild.building.stack(int(self.layout.parts["now"][part]))
+            self._rebuild.given(self._collect(part, _ALL_SLOTS, stack))
+
+    def _finish(self, rebuild: Rebuild, since: int) -> None:
+        """Bring the new subtree up to date, and let it take the place of the old one."""
+        self._rebuild = None
+        part, shadow, order, table = rebuild.part, rebuild.shadow, rebuild.order, self.table
+        order.know(self.order.ranks.size)
+        changed = np.unique(np.concatenate([np.zeros(0, np.int32), *rebuild.changed]))
+        if changed.size:
+            stale = np.zeros(table.slots.capacity, dtype=np.bool_)
+            stale[changed] = True
+            old = np.zeros(int(self.layout.parts["now"][shadow]), dtype=ENTRY)
+            self._remove(old[: self._collect(shadow, stale, old)], shadow, order.ranks)
+            alive = changed[table.rows["number"][changed] >= 0]
+            entries = order.entries(table, table.rows[alive], alive)
+            if part != ROOT:
+                found = np.zeros(entries.size, dtype=np.bool_)
+                work = self._work
+                while passes(self.layout, order.ranks, entries, part, work.path, work.path_ranks, found) == NEED_ROOM:
+                    self._lengthen_path()
+                    work = self._work
+                entries = entries[found]
+            self._insert(entries, shadow, order.ranks, since)
+        self._clear(part)
+        replace(self.layout, part, shadow, since)
+        self.order = order
+        self.n_rebuilds += 1
+        self._split(since)
+
+    def _give_up(self, rebuild: Rebuild) -> None:
+        """Forget a subtree under way."""
+        self._rebuild = None
+        rebuild.building.forget()
+        self._clear(rebuild.shadow)
+        replace(self.layout, rebuild.shadow, rebuild.shadow, 0)
+
+    # State
+
+    @property
+    def nbytes(self) -> int:
+        building = self._rebuild.building.nbytes if self._rebuild is not None else 0
+        work = sum(array.nbytes for array in self._work)
+        ranks = self.order.ranks.nbytes
+        return self.arrays.nbytes + ranks + self.recent.nbytes + self._building.nbytes + building + work
+
+    def state(self) -> State:
+        """All but a subtree under way, which is begun again, and lists of what to look at."""
+        return {
+            "arrays": self.arrays.state(),
+            "order": self.order.state(),
+            "recent": self.recent.state(),
+            "entries": self.n_entries,
+            "informed": self._informed,
+            "splits": self.n_splits,
+            "merges": self.n_merges,
+            "rebuilds": self.n_rebuilds,
+        }
+
+    def load(self, state: State) -> None:
+        self.arrays.load(state["arrays"])
+        self.order.load(state["order"])
+        self.recent.load(state["recent"])
+        self.n_entries, self._informed = int(state["entries"]), bool(state["informed"])
+        self.n_splits, self.n_merges, self.n_rebuilds = state["splits"], state["merges"], state["rebuilds"]
+
+
+def _new_work(size: int, old: Work | None = None) -> Work:
+    """Scratch of this size; what is to be done is carried over."""
+    work = Work._make([*(np.zeros(size, np.int32) for _ in range(5)), np.zeros(3, np.int64)])
+    if old is not None:
+        for name in ("overfull", "drifting", "thin", "n_todo"):
+            getattr(work, name)[: getattr(old, name).size] = getattr(old, name)
+    return work

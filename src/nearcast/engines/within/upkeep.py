@@ -1,0 +1,147 @@
+"""Parts of a tree are taken down: the entries below a part, each once, and the nodes and leaves given back.
+
+Paper: [APTREE] section 3.3.5: nodes that degrade to leaves, subtrees that are built anew.
+"""
+
+from __future__ import annotations
+
+from nearcast.engines.within.build import region_of
+from nearcast.engines.within.layout import FREE_PARTS, KEYWORD, NOTHING, ROOT
+from nearcast.engines.within.store import free_leaf, free_node, give_range, take_held
+from nearcast.engines.within.trace import trace
+from nearcast.jit import NEED_ROOM, kernel
+
+
+@kernel
+def collect(tree, part, only, out, path):
+    """Write all entries below a part, or those of slots with only[slot] if that is given; how many, or NEED_ROOM.
+
+    An entry that stands in several cells is taken from the one that holds its lower left corner, cut to the region
+    of the part.
+    """
+    region = region_of(tree, part)
+    path[0], n_path, n = part, 1, 0
+    while n_path > 0:
+        n_path -= 1
+        below = path[n_path]
+        child = tree.parts[below].child
+        if child >= 0:
+            node = tree.nodes[child]
+            if n_path + node.n_parts + 1 > path.size:
+                return NEED_ROOM
+            for i in range(node.first, node.first + node.n_parts + 1):
+                if tree.parts[i].child != NOTHING:
+                    path[n_path] = i
+                    n_path += 1
+            continue
+        if child == NOTHING:
+            continue
+        start, n_rows = tree.parts[below].start, tree.parts[below].now
+        x0, y0, x1, y1 = region_of(tree, below)
+        for at in range(start, start + n_rows):
+            x, y = max(tree.held[at].x0, region[0]), max(tree.held[at].y0, region[1])
+            if x0 <= x < x1 and y0 <= y < y1 and (only.size == 0 or only[tree.held[at].slot]):
+                if n == out.size:
+                    return NEED_ROOM
+                take_held(tree, at, out[n])
+                n += 1
+    return n
+
+
+@kernel
+def clear(tree, part, path):
+    """Give back everything below a part; DONE (0) or NEED_ROOM, before anything is given back that still has parts."""
+    path[0], n_path = part, 1
+    while n_path > 0:
+        below = path[n_path - 1]
+        child = tree.parts[below].child
+        if child < NOTHING:
+            free_leaf(tree, -2 - child)
+        elif child != NOTHING:
+            node = tree.nodes[child]
+            before = n_path
+            if n_path + node.n_parts + 1 > path.size:
+                return NEED_ROOM
+            for i in range(node.first, node.first + node.n_parts + 1):
+                if tree.parts[i].child != NOTHING:
+                    path[n_path] = i
+                    n_path += 1
+            if n_path > before:
+                continue
+            free_node(tree, child)
+        n_path -= 1
+    return 0
+
+
+@kernel
+def passes(tree, ranks, entries, part, path, path_ranks, found):
+    """Set found[i] where entry i is filed below the part; DONE (0) or NEED_ROOM."""
+    for i in range(entries.size):
+        n = trace(tree, ranks, entries[i], ROOT, path, path_ranks)
+        if n == NEED_ROOM:
+            return NEED_ROOM
+        found[i] = False
+        for j in range(n):
+            found[i] = found[i] or path[j] == part
+    return 0
+
+
+@kernel
+def replace(tree, part, shadow, since):
+    """Hang what stands below the part `shadow` below `part`, which is empty; it knows messages after `since`."""
+    old, new = tree.parts[part], tree.parts[shadow]
+    old.child, old.now, old.start = new.child, new.now, new.start
+    if new.child >= 0:
+        tree.nodes[new.child].part, tree.nodes[new.child].since = part, since
+    elif new.child != NOTHING:
+        tree.leaves[-2 - new.child].part, tree.leaves[-2 - new.child].since = part, since
+    give_range(tree.heads, tree.parts["child"], FREE_PARTS, 0, shadow)
+
+
+@kernel
+def way_to(tree, part, path):
+    """Write the parts on the way from `part` up to below the root; returns how many."""
+    n = 0
+    while part != ROOT:
+        path[n] = part
+        n += 1
+        part = tree.nodes[tree.parts[part].node].part
+    return n
+
+
+@kernel
+def words_used(tree, part, words, first):
+    """How many words of a message, the `first` of them used, are used behind a cut; NOTHING if it bars the way."""
+    cut, node = tree.parts[part], tree.nodes[tree.parts[part].node]
+    for i in range(first, words.size):
+        if cut.low <= words[i] <= cut.high:
+            deeper = cut.low == cut.high
+            if cut.child >= 0:
+                deeper = tree.nodes[cut.child].offset > node.offset
+            return i + deeper
+    return NOTHING
+
+
+@kernel
+def reaching(tree, sample, part, step, path, messages, etas):
+    """Write every so many of the sample messages that reach a part, and how many words they used; how many."""
+    n_path, n = way_to(tree, part, path), 0
+    for i in range(0, sample.xs.size, step):
+        words = sample.words[sample.word_start[i] : sample.word_start[i + 1]]
+        eta = 0
+        for j in range(n_path - 1, -1, -1):
+            node = tree.nodes[tree.parts[path[j]].node]
+            if path[j] == node.first:
+                continue
+            if node.kind == KEYWORD:
+                eta = words_used(tree, path[j], words, eta)
+            else:
+                x0, y0, x1, y1 = region_of(tree, path[j])
+                if not (x0 <= sample.xs[i] < x1 and y0 <= sample.ys[i] < y1):
+                    eta = NOTHING
+            if eta == NOTHING:
+                break
+        if eta != NOTHING:
+            messages[n], etas[n] = i, eta
+            n += 1
+    return n
