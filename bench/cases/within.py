@@ -33,9 +33,8 @@ SETTINGS = {  # of AP-Tree, by the names that they have among the sizes of a cas
     "fanout": "fanout",
     "leaf": "leaf",
     "drift": "drift",
-    "partition": "partition",
+    "partition": "cuts",
     "priority": "priority",
-    "rebuild": "rebuild",
     "filing": "messages",
 }
 SIZES = {"subscriptions": 1_000_000, "sample": 20_000, "published": 20_000, "checked": 20}

@@ -7,7 +7,7 @@ from bench.figures.ap_tree_fig_16a import FIGURE as THRESHOLD
 
 LINES = {
     "AP-Tree": {"engine": AP_TREE},
-    "AP-Tree-NR": {"engine": AP_TREE, "rebuild": False},
+    "AP-Tree-NR": {"engine": AP_TREE, "drift": 1e9},
     "IQ-Tree": {"engine": "iq_tree"},
     "RQ-Tree": {"engine": "rq_tree"},
 }

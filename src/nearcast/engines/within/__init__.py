@@ -1,4 +1,33 @@
-"""Within: AP-Tree."""
+"""`Within` by AP-Tree and AP+-Tree: a message meets only the subscriptions that its words and its place lead to.
+
+A subscription becomes one *entry* for each clause of its expression: a box around its region and its rarest words
+(`entries`). Entries are filed in a tree (`layout`, `trace`):
+
+- a *keyword node* cuts the words at one offset into intervals, its *cuts*; an entry goes to the cut of its word there,
+  or to the *dummy* if it has no word left;
+- a *space node* cuts its region into a grid of uneven *cells*; an entry goes to every cell that its box meets, or to
+  the dummy if its box holds the whole region;
+- a *leaf* is a list of entries.
+
+Which of the two a node is, and where its cuts and lines lie, is what costs a message least (`choose`, `cuts`, `grid`):
+the entries behind every part, times the chance that a message goes there, taken from messages that arrived lately
+(`sample`) and from the subscriptions themselves. Lists become trees from the top (`build`, `building`).
+
+A message follows the cuts that its words hit and the cells that hold it, and scans the leaves where it ends (`match`).
+What the way has settled is not asked again: words that single-word cuts led past, boxes behind a dummy cell.
+
+Entries come and go (`filing`). Leaves that grow long are partitioned, nodes that empty become leaves again, and a
+subtree whose weights have drifted is built anew beside the old one, some rows with every call (`drift`, `rebuild`,
+`upkeep`, `tree`). Words are ranked rarest first, anew with every new root (`order`).
+
+With a window, live messages are listed with the leaves that they came to (`messages`, `lists`), so that a subscription
+that moves or is new finds them where it is filed (`moves`, `compare`, `telling`). A list knows since when it is
+complete; whoever needs older messages asks the message index of the window. How subscriptions move (`velocity`) makes
+cutting by space dearer (`motion`).
+
+Every entry decides alone where its float32 box and inline words suffice; the exact check of the query kind decides the
+rest.
+"""
 
 from nearcast.engines.within.engine import WithinTree
 from nearcast.engines.within.settings import Settings

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, record
-from nearcast.engines.within.choose import choose_cuts, choose_grid
+from nearcast.engines.within.choose import choose_cuts, choose_grid, cost_of_moves
 from nearcast.engines.within.grid import cell_of
 from nearcast.engines.within.layout import (
     BY_SPACE,
@@ -27,6 +27,7 @@ from nearcast.engines.within.layout import (
     SPACE,
     UNRANKED,
 )
+from nearcast.engines.within.motion import Pace
 from nearcast.engines.within.store import class_of, class_room, hold, new_leaf, new_node
 from nearcast.engines.within.trace import cut_of, parts_below
 from nearcast.jit import NEED_ROOM, kernel
@@ -48,7 +49,7 @@ TASK = record(
     ("sample_start", "i8"),  # its messages on the stack of samples
     ("n_sample", "i8"),
     ("part", "i4"),  # where the tree shall hang
-    ("flags", "i4"),
+    ("ways", "i4"),
     ("offset", "i4"),
     ("depth", "i4"),
     ("phase", "i4"),
@@ -73,13 +74,16 @@ N_TASKS, BUDGET, N_TARGETS = range(3)
 
 
 class Plan(NamedTuple):
-    """How to build: the numbers of `Settings`."""
+    """How to build: the numbers of `Settings`, and how subscriptions move."""
 
     fanout: int
     leaf: int
     cuts: int
     priority: int
     since: int  # leaves know messages after this sequence
+    messages: float  # arrive in an epoch
+    steps: Array  # float32[n_slots, 2]: how far subscriptions go in one move; none if nothing ever moved
+    pace: Pace
 
 
 BY_COST, WORDS_FIRST, SPACE_FIRST = range(3)
@@ -105,11 +109,12 @@ def make_node(tree, task, kind, n_parts):
     """The node of a task, without entries so far."""
     node = new_node(tree, n_parts)
     row = tree.nodes[node]
-    row.kind, row.flags, row.offset, row.depth = kind, task.flags, task.offset, task.depth
+    row.kind, row.ways, row.offset, row.depth = kind, task.ways, task.offset, task.depth
     row.x0, row.y0, row.x1, row.y1 = task.x0, task.y0, task.x1, task.y1
     row.since, row.n_changes, row.n_columns = 0, 0, 0
     row.part = task.part
     tree.parts[task.part].child = node
+    tree.parts[task.part].start = row.first
     task.node, task.phase, task.cursor = node, _COUNTING, 0
     return node
 
@@ -119,22 +124,28 @@ def choose(tree, builder, task, ranks, lowest, plan, sample, scratch):
     """Begin a task: make it a leaf, or a node by words or space, whichever is cheapest; DONE or NEED_ROOM.
 
     Paper: [APTREE] section 3.3.4, algorithm 4.
-    Departs: a list that neither partition makes cheaper stays a list, however long.
+    Departs: a list that neither partition makes cheaper stays a list, however long. The first word comes before space,
+    because matching finds what it leads to in a table (`match.lead_in`): by cost alone the root of 1 M boxes is cut by
+    space, and matching takes twice as long (2026-11-16).
     """
     n = task.n_rows
-    if n <= plan.leaf or task.depth >= MOST_DEPTH or task.flags == 0:
+    if n <= plan.leaf or task.depth >= MOST_DEPTH or task.ways == 0:
         return make_leaf(tree, builder, task, plan)
     if tree.heads[N_NODES] == tree.nodes.size or tree.heads[N_PARTS] + 2 * plan.fanout + 4 > tree.parts.size:
         return NEED_ROOM
     word_cost, space_cost = np.inf, np.inf
-    n_cuts, n_x, n_y = 0, 0, 0
-    if task.flags & BY_WORDS:
-        word_cost, n_cuts = choose_cuts(
+    n_cuts, n_words, n_x, n_y = 0, 0, 0, 0
+    if task.ways & BY_WORDS:
+        word_cost, n_cuts, n_words = choose_cuts(
             builder.stack, task, ranks, lowest, plan.fanout, plan.cuts, sample, builder.messages, builder.etas,
             scratch,
         )  # fmt: skip
-    if task.flags & BY_SPACE and not (plan.priority == WORDS_FIRST and word_cost < n):
+    words_first = plan.priority == WORDS_FIRST or (plan.priority == BY_COST and task.offset == 0)
+    if task.ways & BY_SPACE and not (words_first and word_cost < _GAIN * n):
         space_cost, n_x, n_y = choose_grid(builder.stack, task, plan.fanout, sample, builder.messages, scratch)
+        if plan.steps.shape[0] > 0 and space_cost < np.inf:
+            reached = plan.messages * (task.n_sample + 1) / (sample.xs.size + 1)
+            space_cost += cost_of_moves(builder.stack, task, plan.steps, plan.pace, n_words, scratch) / reached
     builder.state[BUDGET] -= min(n, 4096)
     if plan.priority == SPACE_FIRST and space_cost < n:
         word_cost = np.inf
@@ -241,12 +252,12 @@ def put_task(tree, builder, part, start, n_rows):
     task.part, task.start, task.n_rows = part, start, n_rows
     task.phase, task.node, task.sample_start, task.n_sample = _CHOOSING, NO_NODE, 0, 0
     task.x0, task.y0, task.x1, task.y1 = region_of(tree, part)
-    task.flags, task.offset, task.depth = BY_WORDS | BY_SPACE, 0, 0
+    task.ways, task.offset, task.depth = BY_WORDS | BY_SPACE, 0, 0
     if tree.parts[part].node != NO_NODE:
         node = tree.nodes[tree.parts[part].node]
-        task.flags, task.offset, task.depth = node.flags, node.offset, node.depth + 1
+        task.ways, task.offset, task.depth = node.ways, node.offset, node.depth + 1
         if part == node.first:
-            task.flags &= ~(BY_WORDS if node.kind == KEYWORD else BY_SPACE)
+            task.ways &= ~(BY_WORDS if node.kind == KEYWORD else BY_SPACE)
         elif node.kind == KEYWORD and tree.parts[part].low == tree.parts[part].high:
             task.offset += 1
     return task

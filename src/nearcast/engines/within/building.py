@@ -61,10 +61,6 @@ class Building:
         """Go on with this stack, which holds the list of the first task."""
         self._builder = self._builder._replace(stack=entries)
 
-    def forget(self) -> None:
-        """Drop all tasks."""
-        self._builder.state[N_TASKS] = 0
-
     def start(
         self, arrays: TreeArrays, part: int, n_rows: int, sample: Sample, path: Ints, hook: int | None = None
     ) -> None:

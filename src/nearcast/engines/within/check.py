@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
-from nearcast.engines.within.layout import KEYWORD, NO_NODE, NOTHING, ROOT
+from nearcast.engines.within.layout import KEYWORD, LISTED_ROWS, N_LEAVES, NO_NODE, NOTHING, ROOT
+from nearcast.engines.within.match import Match, find_leaves, new_match, rank_message
+from nearcast.engines.within.messages import known_since, lives, n_turns
 from nearcast.engines.within.store import class_room
 from nearcast.engines.within.trace import trace
 from nearcast.engines.within.tree import Tree
+from nearcast.space.distance import wrap
 
 
 def check_tree(tree: Tree) -> None:
@@ -60,3 +65,40 @@ def _check_entries(tree: Tree, held: dict[int, set[tuple[int, int]]], weights: d
                 assert layout.nodes["kind"][own["node"]] != KEYWORD or own["low"] <= rank <= own["high"]
     assert found == held, "every entry stands in all leaves where it belongs, and nowhere else"
     assert counts == weights, "the weight of a part is the number of entries below it"
+
+
+def check_lists(tree: Tree) -> None:
+    """Assert that every list has all live messages that it claims to have, and that its range is its own."""
+    if tree.lists is None:
+        return
+    layout, around = tree.layout, tree.around
+    messages, now = around.live.table.layout, tree.lists.now
+    tree.order.know(around.vocabulary.capacity)
+    listed: dict[int, set[int]] = {}
+    n_rows, taken = 0, []
+    for leaf in range(layout.heads[N_LEAVES]):
+        row = layout.leaves[leaf]
+        if not 0 <= row["part"] < layout.parts.size or layout.parts["child"][row["part"]] != -2 - leaf:
+            continue
+        n_rows += int(row["n_messages"])
+        if row["message_room"] != NOTHING:
+            start, n = int(row["message_start"]), int(class_room(int(row["message_room"])))
+            assert row["n_messages"] <= n, "a list has room for its messages"
+            taken.append((start, start + n))
+        rows = layout.listed[row["message_start"] : row["message_start"] + row["n_messages"]]
+        alive = [place["slot"] for place in rows if lives(messages.rows, place["slot"], place["mark"], now)]
+        assert len(set(alive)) == len(alive), "a message is listed once"
+        listed[int(row["part"])] = set(alive)
+    assert n_rows == layout.heads[LISTED_ROWS]
+    taken.sort()
+    assert all(end <= start for (_, end), (start, _) in pairwise(taken)), "ranges do not overlap"
+    scratch = new_match()
+    wide = Match._make([*(np.zeros(1 << 16, np.int32) for _ in range(6)), *scratch[6:]])
+    for slot in around.live.table.live_slots:
+        message = messages.rows[slot]
+        n_words = rank_message(messages, message, tree.order.ranks, wide.words)
+        for turn in range(n_turns(around.space.metric_code, message["x"])):
+            x = wrap(message["x"]) if turn else message["x"]
+            for part in wide.leaves[: find_leaves(layout, ROOT, x, message["y"], n_words, wide)].tolist():
+                assert slot in listed[part] or message["sequence"] <= known_since(layout, part), "a message is missing"
+    assert tree.lists.oldest <= int(messages.rows["sequence"][around.live.table.live_slots].min(initial=2**62))

@@ -12,17 +12,19 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Floats, Ints, Longs
-from nearcast.engines.within.cuts import cost_of_cuts, even_cuts, improved_cuts, optimal_cuts
+from nearcast.engines.within.cuts import even_cuts, improved_cuts, optimal_cuts
 from nearcast.engines.within.grid import KAPPA, grid_cost, improved_lines
 from nearcast.engines.within.layout import NO_WORD
+from nearcast.engines.within.motion import penalty
 from nearcast.engines.within.trace import word_at
 from nearcast.jit import kernel
 
 HEURISTIC_CUTS, OPTIMAL_CUTS, EVEN_CUTS = range(3)
 _MOST_JUDGED = 4096  # entries that a choice is made from
-_ROWS_PER_PART = 6  # least mean number of entries of a cut or cell; fewer would cost more memory than they save time
-_MOST_COPIES = 2.5  # entries in all cells for one that is filed
-_VISIT = 8.0  # what coming to a node or leaf costs, in entries met (measured, 2026-11-16)
+_ROWS_PER_PART = 3  # least mean number of entries of a cut or cell; fewer would cost more memory than they save time
+_MOST_COPIES = 3.0  # entries in all cells for one that is filed
+_MOST_FOLLOWED = 256  # entries whose movement is looked at
+_VISIT = 16.0  # what coming to a node or leaf costs, in entries met (measured, 2026-11-16)
 
 
 class Sample(NamedTuple):
@@ -49,6 +51,8 @@ class Scratch(NamedTuple):
     x_lines: Floats  # float64[f]
     y_lines: Floats  # float64[f]
     cells: Ints  # int32[2 * (f + 1) ** 2]
+    moves: Floats  # float64[_MOST_FOLLOWED, 2]
+    drifts: Ints  # int32[2, f]
 
 
 def new_scratch(n_ranks: int, n_sampled: int, fanout: int) -> Scratch:
@@ -64,6 +68,8 @@ def new_scratch(n_ranks: int, n_sampled: int, fanout: int) -> Scratch:
             np.zeros(2 * _MOST_JUDGED + n_sampled),
             *lines,
             np.zeros(2 * (fanout + 2) ** 2, np.int32),
+            np.zeros((_MOST_FOLLOWED, 2)),
+            np.zeros((2, fanout), np.int32),
         ]
     )
 
@@ -100,11 +106,12 @@ def count_hits(sample, messages, etas, first, n_sample, lowest, scratch):
 
 @kernel
 def choose_cuts(entries, task, ranks, lowest, fanout, method, sample, messages, etas, scratch):
-    """Cut the words of a list at its offset; returns the cost and the number of cuts, whose last words are in `ends`.
+    """Cut the words of a list at its offset; the cost, and the numbers of cuts (their ends are in `ends`) and words.
 
     Paper: [APTREE] section 3.3.1, p(w) from the messages that reach the node, or from subscriptions; section 3.3.2.
-    Departs: few messages and subscriptions are blended, as for cells. Cuts have some entries each. Coming to a part
-    costs something by itself.
+    Departs: the cost is that of every word by itself, as cuts of several words can be cut again at the same offset: by
+    the cost of 200 cuts a long list of many words would go to space first, though words tell more. Few messages and
+    subscriptions are blended, as for cells. Cuts have some entries each. Coming to a part costs something by itself.
     """
     n_words, n_dummies = count_words(entries, task.start, task.n_rows, task.offset, ranks, lowest, scratch)
     count_hits(sample, messages, etas, task.sample_start, task.n_sample, lowest, scratch)
@@ -118,7 +125,7 @@ def choose_cuts(entries, task, ranks, lowest, fanout, method, sample, messages, 
         scratch.counts[at] = scratch.hit_counts[at] = 0
         scratch.words[i] = at + lowest
     if n_words == 0:
-        return math.inf, 0
+        return math.inf, 0, 0
     most = min(fanout, max(2, task.n_rows // _ROWS_PER_PART))
     if method == OPTIMAL_CUTS:
         n_cuts = optimal_cuts(scratch.weights, scratch.hits, n_words, most, scratch.ends)
@@ -126,11 +133,11 @@ def choose_cuts(entries, task, ranks, lowest, fanout, method, sample, messages, 
         n_cuts = even_cuts(scratch.weights, scratch.hits, n_words, most, scratch.ends)
     else:
         n_cuts = improved_cuts(scratch.weights, scratch.hits, n_words, most, scratch.ends)
-    cost = cost_of_cuts(scratch.weights, scratch.hits, scratch.ends, n_cuts) + n_dummies
-    n_visits = 1.0 if n_dummies > 0 else 0.0
+    cost, n_visits = float(n_dummies), 1.0 if n_dummies > 0 else 0.0
     for i in range(n_words):
+        cost += scratch.weights[i] * min(1.0, scratch.hits[i])
         n_visits += scratch.hits[i]
-    return cost * task.n_rows / (n_counted + n_dummies) + _VISIT * n_visits, n_cuts
+    return cost * task.n_rows / (n_counted + n_dummies) + _VISIT * n_visits, n_cuts, n_words
 
 
 @kernel
@@ -139,6 +146,17 @@ def put_sorted(values, column, n, out):
     for i in range(n):
         out[i] = values[i, column]
     out[:n].sort()
+
+
+@kernel
+def stretched(extent, box):
+    """The extent with the finite sides of a box in it."""
+    return (
+        min(extent[0], box[0]) if box[0] > -math.inf else extent[0],
+        min(extent[1], box[1]) if box[1] > -math.inf else extent[1],
+        max(extent[2], box[2]) if box[2] < math.inf else extent[2],
+        max(extent[3], box[3]) if box[3] < math.inf else extent[3],
+    )
 
 
 @kernel
@@ -170,7 +188,7 @@ def choose_grid(entries, task, fanout, sample, messages, scratch):
         entry = entries[i]
         box = scratch.boxes[n]
         box[0], box[1], box[2], box[3] = entry.x0, entry.y0, entry.x1, entry.y1
-        extent = (min(extent[0], box[0]), min(extent[1], box[1]), max(extent[2], box[2]), max(extent[3], box[3]))
+        extent = stretched(extent, box)
         n += 1
     extent = (max(extent[0], task.x0), max(extent[1], task.y0), min(extent[2], task.x1), min(extent[3], task.y1))
     for i in range(task.n_sample):
@@ -193,3 +211,25 @@ def choose_grid(entries, task, fanout, sample, messages, scratch):
             return cost * task.n_rows / n + _VISIT, n_x, n_y
         side = side * 2 // 3
     return math.inf, 0, 0
+
+
+@kernel
+def cost_of_moves(entries, task, steps, pace, n_words, scratch):
+    """What movement adds in an epoch to the cost of cutting a list by space; `steps` are the displacements by slot.
+
+    Paper: [APTREE] section 4.3.1, equation 15.
+    """
+    n = 0
+    extent = (math.inf, math.inf, -math.inf, -math.inf)
+    for i in range(task.start, task.start + task.n_rows, max(1, -(-task.n_rows // _MOST_FOLLOWED))):
+        entry, box, move = entries[i], scratch.boxes[n], scratch.moves[n]
+        box[0], box[1], box[2], box[3] = entry.x0, entry.y0, entry.x1, entry.y1
+        extent = stretched(extent, box)
+        move[0], move[1] = 0.0, 0.0
+        if entry.slot < steps.shape[0]:
+            move[0], move[1] = steps[entry.slot, 0] / pace.update_epochs, steps[entry.slot, 1] / pace.update_epochs
+        n += 1
+    extent = (max(extent[0], task.x0), max(extent[1], task.y0), min(extent[2], task.x1), min(extent[3], task.y1))
+    return penalty(
+        scratch.boxes[:n], scratch.moves[:n], extent, pace, task.n_rows, n_words, task.depth + 1, scratch.drifts
+    )

@@ -7,25 +7,26 @@ import numpy as np
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
 from nearcast.columns.subscriptions import WithinTable
 from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
-from nearcast.engines.search import LiveSearch, matching_within
-from nearcast.engines.within.check import check_tree
+from nearcast.engines.within.check import check_lists, check_tree
 from nearcast.engines.within.match import (
     CANDIDATES,
     MATCHED,
-    N_COUNTERS,
     TOUCHED,
     VERIFIED,
     VISITED_LEAVES,
     VISITED_NODES,
     Match,
     match_many,
+    new_match,
 )
 from nearcast.engines.within.settings import Settings
 from nearcast.engines.within.shape import shape
+from nearcast.engines.within.telling import Telling
 from nearcast.engines.within.tree import Tree
 from nearcast.window.window import Steps
 
-_GROWING = ("nodes", "etas", "settled", "leaves", "sure", "found", "events", "slots", "visits")
+_BY_WORD = ("words", "firsts", "nodes", "etas", "settled", "leaves", "sure")
+_GROWING = ("nodes", "etas", "settled", "leaves", "sure", "doubts", "events", "slots", "visits")
 
 
 class WithinTree:
@@ -44,16 +45,13 @@ class WithinTree:
     def __init__(self, table: WithinTable, around: Surroundings, settings: Settings | None = None) -> None:
         self.table = table
         self.around = around
-        self.tree = Tree(table, settings or Settings())
-        self._search = LiveSearch(matching_within, around)
+        self.tree = Tree(table, around, settings or Settings())
+        self._telling = Telling(self.tree)
         self._n_messages = 0
-        few = [np.zeros(256, np.int32) for _ in range(6)]
-        many = [np.zeros(4096, np.int32) for _ in range(3)]
-        longs = [np.zeros(1, np.int64), np.zeros(N_COUNTERS, np.int64)]
-        self._room = Match._make([*few, np.zeros(4096, np.int64), np.zeros(0), np.zeros(0, np.int64), *many, *longs])
+        self._room = new_match(4096 if self.tree.lists is not None else 0)
 
     def insert(self, slots: Ints) -> None:
-        tree, since = self.tree, self.around.live.last
+        tree, since = self.tree, self.tree.since
         tree.order.know(self.around.vocabulary.capacity)
         if slots.size > tree.n_entries:
             tree.build(since)
@@ -62,9 +60,11 @@ class WithinTree:
             tree.keep(slots.size, since)
 
     def remove(self, slots: Ints) -> None:
-        self.tree.remove(slots, self.around.live.last)
+        self.tree.remove(slots, self.tree.since)
 
     def publish(self, steps: Steps) -> Changes:
+        if self.tree.lists is not None:
+            self.tree.lists.passed(steps)
         if not len(self.table) or not steps.arrivals.size:
             return NO_CHANGES
         live, vocabulary, tree = self.around.live, self.around.vocabulary, self.tree
@@ -73,18 +73,23 @@ class WithinTree:
         found: list[tuple[Ints, Ints]] = []
         event = 0
         while True:
+            first = event
             event, n = match_many(
                 tree.layout, tree.order.ranks, steps, event, live.table.layout, self.table.layout, self._where,
                 vocabulary.idf, room,
             )  # fmt: skip
             found.append((room.events[:n].copy(), room.slots[:n].copy()))
+            if tree.lists is not None:
+                tree.lists.add(tree.arrays, steps, first, event, room)
             if event == steps.arrivals.size:
                 break
             grown = {name: with_room(getattr(room, name), 2 * getattr(room, name).size) for name in _GROWING}
             room = self._room = room._replace(**grown)
-        self._n_messages += int((steps.arrivals >= 0).sum())
         tree.recent.take(live.table.layout, steps.arrivals)
-        tree.keep(steps.arrivals.size, live.last)
+        n_arrived = int((steps.arrivals >= 0).sum())
+        self._n_messages += n_arrived
+        tree.velocities.passed(n_arrived, 0, len(self.table))
+        tree.keep(steps.arrivals.size, tree.since)
         events, slots = found[0] if len(found) == 1 else (np.concatenate(parts) for parts in zip(*found, strict=True))
         return Changes(
             events, slots, steps.arrivals[events], np.ones(events.size, np.int32), np.full(events.size, np.nan)
@@ -93,9 +98,11 @@ class WithinTree:
     def _ready(self, steps: Steps) -> Match:
         """Room for the words, subscriptions and events of these steps."""
         room, messages = self._room, self.around.live.table.layout.rows
+        n_words = int(messages["n_terms"][steps.arrivals[steps.arrivals >= 0]].max(initial=0)) + 2
         self._room = room._replace(
-            words=with_room(room.words, int(messages["n_terms"][steps.arrivals].max())),
-            dense=self._search.dense(),
+            **{name: with_room(getattr(room, name), n_words) for name in _BY_WORD},
+            leads=with_room(room.leads, 2 * self.tree.order.ranks.size),
+            dense=self._telling.search.dense(),
             stamps=with_room(room.stamps, self.table.slots.capacity),
             visit_start=with_room(room.visit_start, steps.arrivals.size + 1),
         )
@@ -106,23 +113,27 @@ class WithinTree:
         return self.around.space.metric_code, self.around.space.max_distance
 
     def fill(self, slots: Ints) -> Changes:
-        return self._search.fill(self.table.layout, slots)
+        return self._telling.fill(slots)
 
     def moved(self, slots: Ints, before: Array) -> Changes:
-        since = self.around.live.last
-        self.tree.refile(slots, before, since)
-        self.tree.keep(slots.size, since)
-        return self._search.moved(self.table.layout, slots, before)
+        tree, rows = self.tree, self.table.rows
+        tree.velocities.moved(slots, before, rows[slots], self.table.slots.capacity)
+        tree.velocities.passed(0, slots.size, len(self.table))
+        changes = self._telling.moved(slots, before)
+        tree.moved(slots, tree.since)
+        tree.keep(slots.size, tree.since)
+        return changes
 
     def reweighed(self) -> None:
         """Weights play no part here."""
 
     def find(self, slot: int) -> tuple[Ints, Floats]:
-        return self._search.find(self.table.layout, slot)
+        return self._telling.search.find(self.table.layout, slot)
 
     def check(self) -> None:
-        self._search.check()
+        self._telling.check()
         check_tree(self.tree)
+        check_lists(self.tree)
 
     def stats(self) -> Stats:
         counters, n, tree = self._room.counters, max(1, self._n_messages), self.tree
@@ -139,8 +150,9 @@ class WithinTree:
             "splits": tree.n_splits,
             "merges": tree.n_merges,
             "rebuilds": tree.n_rebuilds,
+            "following": self._telling.work,
             "tree": shape(tree.layout),
-            "bytes": tree.nbytes + sum(array.nbytes for array in self._room),
+            "bytes": tree.nbytes + self._telling.nbytes + sum(array.nbytes for array in self._room),
         }
 
     def state(self) -> State:

@@ -14,6 +14,7 @@ from nearcast.engines.within.layout import (
     N_LEAVES,
     NOTHING,
     UNRANKED,
+    VERSION,
 )
 from nearcast.engines.within.store import add_entry, class_of, class_room, copy_held, free_leaf, new_leaf
 from nearcast.engines.within.trace import trace
@@ -39,18 +40,37 @@ OVERFULL, DRIFTING, THIN = range(3)
 
 
 @kernel
+def widen(tree, at, rank, since):
+    """A word of this rank belongs to the cut `at`; messages with it did not come this way until now."""
+    part = tree.parts[at]
+    if rank < part.low or rank > part.high:
+        tree.heads[VERSION] += 1
+        part.low, part.high = min(part.low, rank), max(part.high, rank)
+        if part.child >= 0:
+            tree.nodes[part.child].since = since
+        elif part.child != NOTHING:
+            tree.leaves[-2 - part.child].since = since
+
+
+@kernel
+def room_for_leaf(tree, at):
+    """How many leaves and rows one more entry below a part without a node takes."""
+    part = tree.parts[at]
+    if part.child == NOTHING:
+        return 1, class_room(class_of(_FIRST_ROOM))
+    room = tree.leaves[-2 - part.child].room
+    return 0, class_room(room + 1) if part.now == class_room(room) else 0
+
+
+@kernel
 def has_room(tree, work, n):
     """Can an entry be added to all leaves on its path?"""
     n_leaves, n_held = tree.heads[N_LEAVES], tree.heads[N_HELD]
     for i in range(n):
-        part = tree.parts[work.path[i]]
-        if part.child == NOTHING:
-            n_leaves += 1
-            n_held += class_room(class_of(_FIRST_ROOM))
-        elif part.child < 0:
-            room = tree.leaves[-2 - part.child].room
-            if part.now == class_room(room):
-                n_held += class_room(room + 1)
+        if tree.parts[work.path[i]].child < 0:
+            more, rows = room_for_leaf(tree, work.path[i])
+            n_leaves += more
+            n_held += rows
     for kind in range(3):
         if work.n_todo[kind] + n > work.overfull.size:
             return False
@@ -69,12 +89,14 @@ def count_change(tree, work, node, weight):
 
 
 @kernel
-def forget_messages(tree, child, since):
-    """A cut became wider: messages with its new word did not come this way until now."""
-    if child >= 0:
-        tree.nodes[child].since = since
-    elif child != NOTHING:
-        tree.leaves[-2 - child].since = since
+def put_entry(tree, at, entry, most, since, work):
+    """File an entry in the leaf below a part, whose weight counts it; a new leaf knows messages after `since`."""
+    part = tree.parts[at]
+    leaf = -2 - part.child if part.child != NOTHING else new_leaf(tree, at, _FIRST_ROOM, since)
+    add_entry(tree, leaf, entry, part.now - 1)
+    if part.now == max(most, 2 * tree.leaves[leaf].tried) + 1:
+        work.overfull[work.n_todo[OVERFULL]] = leaf
+        work.n_todo[OVERFULL] += 1
 
 
 @kernel
@@ -97,17 +119,12 @@ def insert_entries(tree, ranks, entries, first, origin, most, since, work):
             part.now += 1
             rank = work.path_ranks[j]
             child = part.child
-            if rank != UNRANKED and (rank < part.low or rank > part.high):
-                part.low, part.high = min(part.low, rank), max(part.high, rank)
-                forget_messages(tree, child, since)
+            if rank != UNRANKED:
+                widen(tree, work.path[j], rank, since)
             if child >= 0:
                 count_change(tree, work, child, part.now)
                 continue
-            leaf = -2 - child if child != NOTHING else new_leaf(tree, work.path[j], _FIRST_ROOM, since)
-            add_entry(tree, leaf, entry, part.now - 1)
-            if part.now == max(most, 2 * tree.leaves[leaf].tried) + 1:
-                work.overfull[work.n_todo[OVERFULL]] = leaf
-                work.n_todo[OVERFULL] += 1
+            put_entry(tree, work.path[j], entry, most, since, work)
     return entries.size, 0
 
 
@@ -118,6 +135,29 @@ def position_of(held, start, n_rows, slot, clause):
         if held[at].slot == slot and held[at].tags & CLAUSE == clause:
             return at
     return NOTHING
+
+
+@kernel
+def take_entry(tree, at, entry):
+    """Take an entry out of the leaf below a part, whose weight does not count it any more.
+
+    A leaf without entries stays as long as it has messages: its list goes on, for those who come back.
+    """
+    part = tree.parts[at]
+    place = position_of(tree.held, part.start, part.now + 1, entry.slot, entry.tags & CLAUSE)
+    copy_held(tree, place, part.start + part.now)
+    if part.now == 0 and tree.leaves[-2 - part.child].n_messages == 0:
+        free_leaf(tree, -2 - part.child)
+
+
+@kernel
+def note_thin(tree, at, fewest, work):
+    """A node that has lost an entry may have become thin; True if so."""
+    if tree.parts[at].now >= fewest:
+        return False
+    work.thin[work.n_todo[THIN]] = at
+    work.n_todo[THIN] += 1
+    return True
 
 
 @kernel
@@ -140,13 +180,7 @@ def remove_entries(tree, ranks, entries, first, origin, fewest, work):
             child = part.child
             if child >= 0:
                 count_change(tree, work, child, part.now)
-                if part.now < fewest and not thin:
-                    thin = True
-                    work.thin[work.n_todo[THIN]] = work.path[j]
-                    work.n_todo[THIN] += 1
+                thin = thin or note_thin(tree, work.path[j], fewest, work)
                 continue
-            at = position_of(tree.held, part.start, part.now + 1, entry.slot, entry.tags & CLAUSE)
-            copy_held(tree, at, part.start + part.now)
-            if part.now == 0 and tree.leaves[-2 - child].n_messages == 0:
-                free_leaf(tree, -2 - child)
+            take_entry(tree, work.path[j], entry)
     return entries.size, 0

@@ -27,7 +27,7 @@ NODE = record(
     ("y1", "f8"),
     ("since", "i8"),  # lists of messages beneath are complete for larger sequences only
     ("kind", "i4"),
-    ("flags", "i4"),
+    ("ways", "i4"),
     ("offset", "i4"),  # l, from 0: which word of a subscription a keyword node looks at
     ("first", "i4"),  # its dummy part
     ("n_parts", "i4"),  # the others
@@ -43,7 +43,7 @@ PART = record(
     ("high", "i4"),
     ("built", "i4"),  # weight when the node was built, and now
     ("now", "i4"),
-    ("start", "i4"),  # entries of the leaf below, as `LEAF.start`: matching reads nothing else of it
+    ("start", "i4"),  # entries of the leaf below: matching reads nothing else of it; or parts of the node below
     ("node", "i4"),  # whose part it is
 )
 
@@ -55,6 +55,7 @@ LEAF = record(
     ("message_room", "i4"),  # size class of its list
     ("part", "i4"),  # where it hangs
     ("tried", "i4"),  # the size at which partitioning was found not to pay
+    ("caught_up", "i4"),  # the last turn of catching up that came here
 )
 
 ENTRY = record(
@@ -70,6 +71,8 @@ ENTRY = record(
     ("word3", "i4"),
 )
 HELD = record(("x0", "f4"), ("y0", "f4"), ("x1", "f4"), ("y1", "f4"), ("slot", "i4"), ("tags", "i4"))  # in a leaf
+BLUR, TINY = 2.4e-7, 1e-37  # a float32 box is off by less than this share of a coordinate, or than this near zero
+COVERED = 8  # beside a number of words: boxes need no look
 N_STEERING = 4  # words kept inline; a clause's other words are only verified
 
 CLAUSE = 0xFF  # the number of the clause
@@ -82,9 +85,21 @@ N_NODES, N_LEAVES, N_PARTS, N_HELD, N_LISTED, FREE_NODE, FREE_LEAF, FREE_PARTS =
 N_CLASSES = 56  # from FREE_PARTS on the first free range of each size class
 FREE_HELD = FREE_PARTS + N_CLASSES
 FREE_LISTS = FREE_HELD + N_CLASSES
-N_HEADS = FREE_LISTS + N_CLASSES
+LISTED_ROWS = FREE_LISTS + N_CLASSES  # messages in all lists together
+SWEPT = LISTED_ROWS + 1  # as many were left when the dead were last dropped everywhere
+SWEEP = SWEPT + 1  # the leaf where that goes on, or NOTHING
+CATCH_UP = SWEEP + 1  # how often catching up was begun
+CURSOR = CATCH_UP + 1  # the message where it goes on, or NOTHING
+UP_TO = CURSOR + 1  # lists incomplete up to this sequence at most are completed by it
+VERSION = UP_TO + 1  # grows with every change of nodes and of the words of cuts
+N_HEADS = VERSION + 1
 
-LISTED = record(("slot", "i4"), ("mark", "i4"))  # a message in a leaf's list: slot, and its sequence modulo 2**32
+LISTED = record(  # a message in a leaf's list
+    ("x", "f4"),  # rounded; NaN for a longitude that is not in [-180, 180) under haversine
+    ("y", "f4"),
+    ("slot", "i4"),
+    ("mark", "i4"),  # its sequence modulo 2**31
+)
 
 
 class TreeLayout(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 
 from nearcast.columns.arena import State, with_room
 from nearcast.engines.within.layout import (
+    CATCH_UP,
     FREE_HELD,
     FREE_LEAF,
     FREE_LISTS,
@@ -18,6 +19,7 @@ from nearcast.engines.within.layout import (
     LAST_RANK,
     LEAF,
     LISTED,
+    LISTED_ROWS,
     N_HEADS,
     N_HELD,
     N_LEAVES,
@@ -28,7 +30,10 @@ from nearcast.engines.within.layout import (
     NODE,
     NOTHING,
     PART,
+    SWEPT,
     UNRANKED,
+    UP_TO,
+    VERSION,
     TreeLayout,
 )
 from nearcast.jit import kernel
@@ -128,6 +133,7 @@ def new_leaf(tree, part, n_rows, since):
     row = tree.leaves[leaf]
     row.room = class_of(n_rows)
     row.since, row.n_messages, row.message_room, row.tried, row.part = since, 0, NOTHING, 0, part
+    row.caught_up = 0
     tree.parts[part].start = take_range(tree.heads, tree.held["slot"], N_HELD, FREE_HELD, row.room)
     tree.parts[part].child = -2 - leaf
     return leaf
@@ -139,6 +145,7 @@ def free_leaf(tree, leaf):
     row = tree.leaves[leaf]
     part = tree.parts[row.part]
     give_range(tree.heads, tree.held["slot"], FREE_HELD, row.room, part.start)
+    tree.heads[LISTED_ROWS] -= row.n_messages
     if row.message_room != NOTHING:
         give_range(tree.heads, tree.listed["slot"], FREE_LISTS, row.message_room, row.message_start)
     part.child = NOTHING
@@ -163,6 +170,7 @@ def add_entry(tree, leaf, entry, n_rows):
 @kernel
 def new_node(tree, n_parts):
     """A node with `n_parts` empty parts beside its dummy; the caller has made sure that there is room."""
+    tree.heads[VERSION] += 1
     node = take_one(tree.heads, tree.nodes["part"], N_NODES, FREE_NODE)
     row = tree.nodes[node]
     row.first = take_range(tree.heads, tree.parts["child"], N_PARTS, FREE_PARTS, class_of(n_parts + 1))
@@ -177,6 +185,7 @@ def new_node(tree, n_parts):
 @kernel
 def free_node(tree, node):
     """Give back a node and its parts; whatever hangs below must have been given back before."""
+    tree.heads[VERSION] += 1
     row = tree.nodes[node]
     tree.parts[row.part].child = NOTHING
     give_range(tree.heads, tree.parts["child"], FREE_PARTS, class_of(row.n_parts + 1), row.first)
@@ -186,10 +195,11 @@ def free_node(tree, node):
 class TreeArrays:
     """The arrays of a tree, and how they grow."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: int = 0) -> None:
         heads = np.full(N_HEADS, _NO_RANGE, dtype=np.int64)
-        heads[[N_NODES, N_LEAVES, N_HELD, N_LISTED]] = 0
+        heads[[N_NODES, N_LEAVES, N_HELD, N_LISTED, LISTED_ROWS, SWEPT, CATCH_UP, UP_TO]] = 0
         heads[N_PARTS] = 1  # where the root hangs
+        heads[VERSION] = version + 1
         self.layout = TreeLayout(
             heads, np.zeros(0, NODE), np.zeros(1, PART), np.zeros(1, np.int32), np.zeros(1), np.zeros(0, LEAF),
             np.zeros(0, HELD), np.zeros(0, np.int32), np.zeros(0, LISTED),
@@ -201,6 +211,7 @@ class TreeArrays:
         """Room for so many more of each."""
         heads, old = self.layout.heads, self.layout
         n_parts = int(heads[N_PARTS]) + parts
+        held_rows = with_room(old.held, int(heads[N_HELD]) + held)
         self.layout = TreeLayout(
             heads,
             with_room(old.nodes, int(heads[N_NODES]) + nodes),
@@ -208,14 +219,10 @@ class TreeArrays:
             with_room(old.highs, n_parts),
             with_room(old.lines, n_parts),
             with_room(old.leaves, int(heads[N_LEAVES]) + leaves),
-            with_room(old.held, int(heads[N_HELD]) + held),
-            with_room(old.words, 4 * (int(heads[N_HELD]) + held)),
+            held_rows,
+            with_room(old.words, 4 * held_rows.size),
             with_room(old.listed, int(heads[N_LISTED]) + listed),
         )
-
-    def trim(self) -> None:
-        """Give back room that was taken ahead."""
-        self.layout = TreeLayout._make(array.copy() for array in self._used())
 
     def _used(self) -> TreeLayout:
         heads, old = self.layout.heads, self.layout
@@ -227,7 +234,8 @@ class TreeArrays:
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.layout)
+        """Bytes in use; room ahead is never touched, so the system has not given it out yet."""
+        return sum(array.nbytes for array in self._used())
 
     def state(self) -> State:
         return self._used()._asdict()

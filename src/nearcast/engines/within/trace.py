@@ -38,6 +38,17 @@ def covers(entry, node):
 
 
 @kernel
+def cells_met(tree, node, entry):
+    """The first and last column and row of a node's grid that an entry's box meets: left, right, bottom, top."""
+    lines, first, n_x = tree.lines, node.first, node.n_columns - 1
+    n_y = node.n_parts // node.n_columns - 1
+    return (
+        cell_of(lines, first, n_x, entry.x0), cell_of(lines, first, n_x, entry.x1),
+        cell_of(lines, first + n_x, n_y, entry.y0), cell_of(lines, first + n_x, n_y, entry.y1),
+    )  # fmt: skip
+
+
+@kernel
 def parts_below(tree, child, ranks, entry, path, path_ranks, n):
     """Append the parts of one node that an entry is filed under to a path of `n`; returns its length, or NEED_ROOM.
 
@@ -59,15 +70,12 @@ def parts_below(tree, child, ranks, entry, path, path_ranks, n):
     if covers(entry, node):
         path[n], path_ranks[n] = first, UNRANKED
         return n + 1
-    lines, n_columns = tree.lines, node.n_columns
-    y_first, n_y = first + n_columns - 1, node.n_parts // n_columns - 1
-    left, right = cell_of(lines, first, n_columns - 1, entry.x0), cell_of(lines, first, n_columns - 1, entry.x1)
-    bottom, top = cell_of(lines, y_first, n_y, entry.y0), cell_of(lines, y_first, n_y, entry.y1)
+    left, right, bottom, top = cells_met(tree, node, entry)
     if n + (top - bottom + 1) * (right - left + 1) > path.size:
         return NEED_ROOM
     for row in range(bottom, top + 1):
         for column in range(left, right + 1):
-            path[n], path_ranks[n] = first + 1 + row * n_columns + column, UNRANKED
+            path[n], path_ranks[n] = first + 1 + row * node.n_columns + column, UNRANKED
             n += 1
     return n
 

@@ -8,72 +8,109 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, State
 from nearcast.columns.subscriptions import WithinTable
+from nearcast.engines.contract import Surroundings
 from nearcast.engines.within.build import Plan
 from nearcast.engines.within.building import Building
 from nearcast.engines.within.drift import drift
 from nearcast.engines.within.filing import DRIFTING, NEED_PATH, OVERFULL, THIN, Work, insert_entries, remove_entries
-from nearcast.engines.within.layout import ENTRY, N_NODES, ROOT, TreeLayout
+from nearcast.engines.within.layout import CURSOR, ENTRY, N_NODES, NOTHING, ROOT, UP_TO, VERSION, TreeLayout
+from nearcast.engines.within.lists import Lists
 from nearcast.engines.within.order import WordOrder
 from nearcast.engines.within.rebuild import Rebuild
 from nearcast.engines.within.sample import RecentMessages
-from nearcast.engines.within.settings import COST, EVEN, HEURISTIC, KEYWORD_FIRST, OPTIMAL, SPACE_FIRST, Settings
+from nearcast.engines.within.settings import (
+    COST,
+    EVEN,
+    HEURISTIC,
+    IN_LEAVES,
+    KEYWORD_FIRST,
+    OPTIMAL,
+    SPACE_FIRST,
+    Settings,
+)
 from nearcast.engines.within.store import TreeArrays
 from nearcast.engines.within.upkeep import clear, collect, passes, replace, way_to
+from nearcast.engines.within.velocity import Velocities
 from nearcast.jit import NEED_ROOM
 
 _CUTS = {HEURISTIC: 0, OPTIMAL: 1, EVEN: 2}
 _PRIORITIES = {COST: 0, KEYWORD_FIRST: 1, SPACE_FIRST: 2}
 _LEAST_SHARE = 0.001  # of all entries below a node that is worth rebuilding (section 5.1.3)
 _ROWS_PER_EVENT = 256  # rows of a rebuild handled for every event of a call
-_ROWS_PER_CALL = (4096, 65_536)  # at least and at most in one call
+_ROWS_PER_CALL = (4096, 32_768)  # at least and at most in one call
+_LISTED_PER_ENTRY = 16  # at most so many live messages for one entry are sent through a new tree at once
 _ALL_SLOTS = np.zeros(0, dtype=np.bool_)
 
 
 class Tree:
     """Entries of the subscriptions in a table, filed by words and space."""
 
-    def __init__(self, table: WithinTable, settings: Settings) -> None:
+    def __init__(self, table: WithinTable, around: Surroundings, settings: Settings) -> None:
         self.table = table
+        self.around = around
         self.settings = settings
+        listing = around.live.window is not None and settings.messages == IN_LEAVES
+        self.lists = Lists(around) if listing else None
         self.arrays = TreeArrays()
         self.order = WordOrder()
         self.recent = RecentMessages()
+        self.velocities = Velocities()
         self.n_entries = 0
         self.n_splits = self.n_merges = self.n_rebuilds = 0
         self._informed = False  # built with a full sample
         self._building = Building(settings.fanout)
-        self._work = _new_work(1024)
+        self.work = _new_work(1024)
         self._rebuild: Rebuild | None = None
 
     @property
     def layout(self) -> TreeLayout:
         return self.arrays.layout
 
+    @property
+    def since(self) -> int:
+        """New leaves and widened cuts know messages after this sequence.
+
+        While lists catch up it is past what they catch up with: that turn came too early for them.
+        """
+        last, heads = self.around.live.last, self.layout.heads
+        return last if heads[CURSOR] == NOTHING else max(last, int(heads[UP_TO]) + 1)
+
     # Building
 
     def build(self, since: int) -> None:
-        """Make the whole tree anew, with words ranked anew. Leaves know messages after `since`."""
+        """Make the whole tree anew, with words ranked anew.
+
+        Its leaves know all live messages if these are not very many, else those after `since`.
+        """
         table, slots = self.table, self.table.used_slots
         self.order = WordOrder.of(table, self.recent, self.order.ranks.size)
-        self.arrays = TreeArrays()
-        self._work = _new_work(1024)
+        self.arrays = TreeArrays(int(self.layout.heads[VERSION]))
+        self.work = _new_work(1024)
         self._rebuild, self._informed = None, self.recent.full
         entries = self.order.entries(table, table.layout.rows[slots], slots)
         self._building.adopt(entries)
-        self._hang(ROOT, entries.size, since)
+        lists = self.lists
+        if lists is not None and len(self.around.live.table) > _LISTED_PER_ENTRY * entries.size:
+            lists = None
+        self._hang(ROOT, entries.size, since if lists is None else 0)
         self.layout.parts["now"][ROOT] = self.n_entries = entries.size
         self._building = Building(self.settings.fanout)
-        self.arrays.trim()
+        if lists is not None:
+            lists.list_all(self.arrays, self.order)
 
     def _hang(self, part: int, n_rows: int, since: int) -> None:
         """Build a tree from the building's first `n_rows` entries, below a part."""
         sample = self.recent.ranked(self.order.ranks)
-        self._building.start(self.arrays, part, n_rows, sample, self._work.path)
+        self._building.start(self.arrays, part, n_rows, sample, self.work.path)
         self._building.run(self.arrays, self.order, self._plan(since), sample)
 
     def _plan(self, since: int) -> Plan:
         settings = self.settings
-        return Plan(settings.fanout, settings.leaf, _CUTS[settings.cuts], _PRIORITIES[settings.priority], since)
+        moving = self.velocities
+        return Plan(
+            settings.fanout, settings.leaf, _CUTS[settings.cuts], _PRIORITIES[settings.priority], since,
+            moving.messages, moving.steps, moving.pace(settings),
+        )  # fmt: skip
 
     # Filing
 
@@ -83,15 +120,13 @@ class Tree:
         self._insert(entries, ROOT, self.order.ranks, since)
         self.n_entries += entries.size
         self._note(slots)
-        self._split(since)
+        self._split()
 
     def _insert(self, entries: Array, origin: int, ranks: Ints, since: int) -> None:
         done = 0
         while done < entries.size:
-            done, code = insert_entries(
-                self.layout, ranks, entries, done, origin, self.settings.leaf, since, self._work
-            )
-            self._make_room(code)
+            done, code = insert_entries(self.layout, ranks, entries, done, origin, self.settings.leaf, since, self.work)
+            self.make_room(code)
 
     def remove(self, slots: Ints, since: int) -> None:
         """Take out subscriptions that are about to be freed in the table."""
@@ -100,45 +135,50 @@ class Tree:
         self.n_entries -= entries.size
         self._note(slots)
         self._merge(since)
+        self.velocities.forget(slots)
+        if self.n_entries == 0:  # nothing matches now, so that nothing could be listed
+            self.arrays, self._rebuild = TreeArrays(int(self.layout.heads[VERSION])), None
 
     def _remove(self, entries: Array, origin: int, ranks: Ints) -> None:
         done = 0
         while done < entries.size:
-            done, code = remove_entries(self.layout, ranks, entries, done, origin, self.settings.leaf // 2, self._work)
-            self._make_room(code)
+            done, code = remove_entries(self.layout, ranks, entries, done, origin, self.settings.leaf // 2, self.work)
+            self.make_room(code)
 
-    def refile(self, slots: Ints, before: Array, since: int) -> None:
-        """File subscriptions elsewhere whose rows were `before`."""
-        ranks = self.order.ranks
-        self._remove(self.order.entries(self.table, before, slots), ROOT, ranks)
-        self._insert(self.order.entries(self.table, self.table.rows[slots], slots), ROOT, ranks, since)
+    def moved(self, slots: Ints, since: int) -> None:
+        """Subscriptions were just filed elsewhere."""
         self._note(slots)
-        self._split(since)
+        self._split()
         self._merge(since)
 
     def _note(self, slots: Ints) -> None:
         if self._rebuild is not None:
             self._rebuild.changed.append(slots)
 
-    def _make_room(self, code: int) -> None:
+    def make_room(self, code: int) -> None:
         if code == NEED_PATH:
             self._lengthen_path()
         elif code == NEED_ROOM:
-            if self._work.n_todo.max() * 2 > self._work.overfull.size:
+            if self.work.n_todo.max() * 2 > self.work.overfull.size:
                 self._lengthen_path()
             self.arrays.make_room(leaves=1024, held=max(4096, self.n_entries // 8))
 
     def _lengthen_path(self) -> None:
-        self._work = _new_work(2 * self._work.path.size, self._work)
+        self.work = _new_work(2 * self.work.path.size, self.work)
 
     # Leaves that split, nodes that merge
 
-    def _split(self, since: int) -> None:
-        """Partition the leaves that became too long."""
+    def _split(self) -> None:
+        """Partition the leaves that became too long; their messages are handed down."""
+        lists = self.lists
         for leaf in self._take_todo(OVERFULL).tolist():
             part = int(self.layout.leaves["part"][leaf])
             if self.layout.parts["child"][part] == -2 - leaf and self.layout.parts["now"][part] > self.settings.leaf:
+                since = int(self.layout.leaves["since"][leaf])
+                handed = lists.take(self.arrays, leaf) if lists is not None else None
                 self._hang(part, self._take_down(part), since)
+                if lists is not None and handed is not None:
+                    lists.hand_down(self.arrays, self.order, part, *handed)
                 self.n_splits += 1
 
     def _merge(self, since: int) -> None:
@@ -149,12 +189,12 @@ class Tree:
         for part in np.unique(self._take_todo(THIN)).tolist():
             if self.layout.parts["child"][part] >= 0 and self.layout.parts["now"][part] < self.settings.leaf // 2:
                 if self._rebuild is not None and self._is_below(self._rebuild.part, part):
-                    self._give_up(self._rebuild)
+                    self._give_up(self._rebuild.shadow)
                 self._hang(part, self._take_down(part), since)
                 self.n_merges += 1
 
     def _take_todo(self, kind: int) -> Ints:
-        work = self._work
+        work = self.work
         listed = (work.overfull, work.drifting, work.thin)[kind][: work.n_todo[kind]].copy()
         work.n_todo[kind] = 0
         return listed
@@ -168,18 +208,18 @@ class Tree:
         return n
 
     def _collect(self, part: int, only: Array, out: Array) -> int:
-        while (n := collect(self.layout, part, only, out, self._work.path)) == NEED_ROOM:
+        while (n := collect(self.layout, part, only, out, self.work.path)) == NEED_ROOM:
             self._lengthen_path()
         return int(n)
 
     def _clear(self, part: int) -> None:
-        while clear(self.layout, part, self._work.path) == NEED_ROOM:
+        while clear(self.layout, part, self.work.path) == NEED_ROOM:
             self._lengthen_path()
 
     def _is_below(self, part: int, other: int) -> bool:
         """Does the first part lie below the other, or is it the same?"""
-        n = int(way_to(self.layout, part, self._work.path))
-        return other == ROOT or other in self._work.path[:n]
+        n = int(way_to(self.layout, part, self.work.path))
+        return other == ROOT or other in self.work.path[:n]
 
     # Drift
 
@@ -192,8 +232,10 @@ class Tree:
         if self._rebuild is not None:
             least, most = _ROWS_PER_CALL
             n_rows = min(most, max(least, _ROWS_PER_EVENT * n_events))
-            if self._rebuild.step(self.arrays, self.table, n_rows, self._work.path):
+            if self._rebuild.step(self.arrays, self.table, n_rows, self.work.path):
                 self._finish(self._rebuild, since)
+        if self.lists is not None:
+            self.lists.keep(self.arrays, self.order, n_events)
 
     def _drifted(self) -> int | None:
         """The part of the largest node whose weights have moved too far; the root if there is a sample at last."""
@@ -237,31 +279,32 @@ class Tree:
             entries = order.entries(table, table.rows[alive], alive)
             if part != ROOT:
                 found = np.zeros(entries.size, dtype=np.bool_)
-                work = self._work
+                work = self.work
                 while passes(self.layout, order.ranks, entries, part, work.path, work.path_ranks, found) == NEED_ROOM:
                     self._lengthen_path()
-                    work = self._work
+                    work = self.work
                 entries = entries[found]
             self._insert(entries, shadow, order.ranks, since)
         self._clear(part)
         replace(self.layout, part, shadow, since)
         self.order = order
         self.n_rebuilds += 1
-        self._split(since)
+        if self.lists is not None:
+            self.lists.missed(int(self.layout.parts["now"][part]))
+        self._split()
 
-    def _give_up(self, rebuild: Rebuild) -> None:
-        """Forget a subtree under way."""
+    def _give_up(self, shadow: int) -> None:
+        """Forget a subtree under way, which hangs below this spare part."""
         self._rebuild = None
-        rebuild.building.forget()
-        self._clear(rebuild.shadow)
-        replace(self.layout, rebuild.shadow, rebuild.shadow, 0)
+        self._clear(shadow)
+        replace(self.layout, shadow, shadow, 0)
 
     # State
 
     @property
     def nbytes(self) -> int:
         building = self._rebuild.building.nbytes if self._rebuild is not None else 0
-        work = sum(array.nbytes for array in self._work)
+        work = sum(array.nbytes for array in self.work)
         ranks = self.order.ranks.nbytes
         return self.arrays.nbytes + ranks + self.recent.nbytes + self._building.nbytes + building + work
 
@@ -271,8 +314,10 @@ class Tree:
             "arrays": self.arrays.state(),
             "order": self.order.state(),
             "recent": self.recent.state(),
+            "velocities": self.velocities.state(),
             "entries": self.n_entries,
-            "informed": self._informed,
+            "informed": self._informed and (self._rebuild is None or self._rebuild.part != ROOT),
+            "shadow": NOTHING if self._rebuild is None else self._rebuild.shadow,
             "splits": self.n_splits,
             "merges": self.n_merges,
             "rebuilds": self.n_rebuilds,
@@ -282,8 +327,11 @@ class Tree:
         self.arrays.load(state["arrays"])
         self.order.load(state["order"])
         self.recent.load(state["recent"])
+        self.velocities.load(state["velocities"])
         self.n_entries, self._informed = int(state["entries"]), bool(state["informed"])
         self.n_splits, self.n_merges, self.n_rebuilds = state["splits"], state["merges"], state["rebuilds"]
+        if state["shadow"] != NOTHING:
+            self._give_up(int(state["shadow"]))
 
 
 def _new_work(size: int, old: Work | None = None) -> Work:

@@ -6,7 +6,7 @@ Paper: [APTREE] section 3.3.5: nodes that degrade to leaves, subtrees that are b
 from __future__ import annotations
 
 from nearcast.engines.within.build import region_of
-from nearcast.engines.within.layout import FREE_PARTS, KEYWORD, NOTHING, ROOT
+from nearcast.engines.within.layout import FREE_PARTS, KEYWORD, NOTHING, ROOT, VERSION
 from nearcast.engines.within.store import free_leaf, free_node, give_range, take_held
 from nearcast.engines.within.trace import trace
 from nearcast.jit import NEED_ROOM, kernel
@@ -89,6 +89,7 @@ def passes(tree, ranks, entries, part, path, path_ranks, found):
 @kernel
 def replace(tree, part, shadow, since):
     """Hang what stands below the part `shadow` below `part`, which is empty; it knows messages after `since`."""
+    tree.heads[VERSION] += 1
     old, new = tree.parts[part], tree.parts[shadow]
     old.child, old.now, old.start = new.child, new.now, new.start
     if new.child >= 0:

@@ -1,0 +1,170 @@
+"""Python's side of the messages in leaves: owns the scratch, grows what a kernel asks for, and spreads the upkeep."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.columns.arena import Ints, with_room
+from nearcast.engines.contract import Surroundings
+from nearcast.engines.within.layout import (
+    CATCH_UP,
+    CURSOR,
+    LISTED_ROWS,
+    N_LEAVES,
+    NOTHING,
+    ROOT,
+    SWEEP,
+    SWEPT,
+    UP_TO,
+)
+from nearcast.engines.within.match import Match, new_match
+from nearcast.engines.within.messages import MARK, NEED_MATCH, catch_up, hand_down, list_visits, sweep
+from nearcast.engines.within.order import WordOrder
+from nearcast.engines.within.store import TreeArrays
+from nearcast.jit import NEED_ROOM
+from nearcast.window.window import Steps
+
+_LEAST_ROWS = 4096  # fewer in all lists are not swept
+_SWEPT_PER_EVENT = 64  # messages in lists looked at for every event of a call, while sweeping
+_SENT_PER_EVENT = 64  # messages sent through the tree for every event of a call, while catching up
+_SENT_FOR_ONE = 64  # as many as a question to the message index costs
+_GROWING = ("nodes", "etas", "settled", "leaves", "sure")
+
+
+class Lists:
+    """The live messages in the leaves of one tree."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self.around = around
+        self.n_caught_up = 0
+        self._missed = 0  # questions that lists could not answer since catching up began last
+        self._room = new_match()
+        self._oldest = 1
+        self._known_at = -1  # arrivals and expiries when the oldest message was last looked for
+        self._n_changes = 0
+
+    @property
+    def now(self) -> tuple[int, int, int]:
+        live = self.around.live
+        return live.last, live.clock, live.limits.newest
+
+    def add(self, arrays: TreeArrays, steps: Steps, first: int, end: int, room: Match) -> None:
+        """Arrivals of the events from `first` to `end` came to the leaves that `room` tells."""
+        metric = self.around.space.metric_code
+        while first < end:
+            rows = self.around.live.table.layout.rows
+            first = list_visits(arrays.layout, steps.arrivals, first, end, room, rows, metric, self.now)
+            if first < end:
+                _make_room(arrays)
+
+    def take(self, arrays: TreeArrays, leaf: int) -> tuple[Ints, int]:
+        """The messages in the list of a leaf that is to be split, and when it was caught up."""
+        row = arrays.layout.leaves[leaf]
+        listed = arrays.layout.listed[row["message_start"] : row["message_start"] + row["n_messages"]]
+        slots = listed["slot"].copy()
+        rows = self.around.live.table.layout.rows
+        return slots[rows["sequence"][slots] & MARK == listed["mark"]], int(row["caught_up"])
+
+    def hand_down(self, arrays: TreeArrays, order: WordOrder, part: int, slots: Ints, caught_up: int = 0) -> None:
+        """Messages that came to a part belong to the leaves below it from now on."""
+        self._expect(slots)
+        order.know(self.around.vocabulary.capacity)
+        done = 0
+        while done < slots.size:
+            done, code = hand_down(
+                arrays.layout, order.ranks, part, slots, done, self.around.live.table.layout,
+                self.around.space.metric_code, self.now, self._room, caught_up,
+            )  # fmt: skip
+            self._grow(arrays, code)
+
+    def list_all(self, arrays: TreeArrays, order: WordOrder) -> None:
+        """Every live message comes to a new tree."""
+        self.hand_down(arrays, order, ROOT, self.around.live.table.live_slots)
+
+    def _expect(self, slots: Ints) -> None:
+        n_terms = int(self.around.live.table.layout.rows["n_terms"][slots].max(initial=0))
+        self._room = self._room._replace(words=with_room(self._room.words, n_terms))
+
+    def _grow(self, arrays: TreeArrays, code: int) -> None:
+        if code == NEED_MATCH:
+            room = self._room
+            self._room = room._replace(
+                **{name: with_room(getattr(room, name), 2 * getattr(room, name).size) for name in _GROWING}
+            )
+        elif code == NEED_ROOM:
+            _make_room(arrays)
+
+    # Upkeep
+
+    def missed(self, n: int) -> None:
+        """Lists could not answer so many questions."""
+        self._missed += n
+
+    def keep(self, arrays: TreeArrays, order: WordOrder, n_events: int) -> None:
+        """Some upkeep after a call of so many events."""
+        heads = arrays.layout.heads
+        if heads[SWEEP] == NOTHING and heads[LISTED_ROWS] > max(_LEAST_ROWS, 2 * heads[SWEPT]):
+            heads[SWEEP] = 0
+        if heads[SWEEP] != NOTHING:
+            rows = self.around.live.table.layout.rows
+            leaf = sweep(arrays.layout, heads[SWEEP], _SWEPT_PER_EVENT * n_events, rows, self.now)
+            heads[SWEEP] = leaf if leaf < heads[N_LEAVES] else NOTHING
+        due = self._missed * _SENT_FOR_ONE > len(self.around.live.table)
+        if due and heads[CURSOR] == NOTHING:
+            self._missed = 0
+            heads[CURSOR], heads[UP_TO] = 0, self.around.live.last
+            heads[CATCH_UP] += 1
+        if heads[CURSOR] != NOTHING:
+            self._catch_up(arrays, order, _SENT_PER_EVENT * n_events)
+
+    def hurry(self, arrays: TreeArrays, order: WordOrder, n: int) -> None:
+        """So many questions come: end catching up first if that takes less than the message index would."""
+        left = self.around.live.table.layout.rows.size - int(arrays.layout.heads[CURSOR])
+        if arrays.layout.heads[CURSOR] != NOTHING and _SENT_FOR_ONE * n > left:
+            self._catch_up(arrays, order, left)
+
+    def _catch_up(self, arrays: TreeArrays, order: WordOrder, n: int) -> None:
+        messages, heads = self.around.live.table.layout, arrays.layout.heads
+        first = int(heads[CURSOR])
+        end = min(first + n, messages.rows.size)
+        self._expect(np.arange(first, end, dtype=np.int32))
+        order.know(self.around.vocabulary.capacity)
+        while first < end:
+            first, code = catch_up(
+                arrays.layout, order.ranks, first, end - first, messages, self.around.space.metric_code, self.now,
+                self._room,
+            )  # fmt: skip
+            self._grow(arrays, code)
+        heads[CURSOR] = end
+        if end == messages.rows.size:
+            heads[CURSOR] = NOTHING
+            self.n_caught_up += 1
+            for sinces in (arrays.layout.nodes["since"], arrays.layout.leaves["since"]):
+                sinces[sinces <= heads[UP_TO]] = 0
+
+    # The oldest live message
+
+    def passed(self, steps: Steps) -> None:
+        """Messages came and went."""
+        self._n_changes += steps.arrivals.size + steps.expired.size
+
+    @property
+    def oldest(self) -> int:
+        """No live message has a smaller sequence; looked for again when a quarter of them may have changed."""
+        live = self.around.live
+        n = len(live.table)
+        if n == 0:
+            return live.last + 1
+        if self._known_at < 0 or 4 * (self._n_changes - self._known_at) > n:
+            sequences = live.table.layout.rows["sequence"]
+            self._oldest = int(np.min(sequences, where=sequences > 0, initial=live.last + 1))
+            self._known_at = self._n_changes
+        return max(self._oldest, live.last - live.limits.newest + 1)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self._room)
+
+
+def _make_room(arrays: TreeArrays) -> None:
+    arrays.make_room(listed=max(4096, int(arrays.layout.heads[LISTED_ROWS]) // 4))

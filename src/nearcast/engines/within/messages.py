@@ -1,0 +1,237 @@
+"""Live messages filed with leaves: visits go in, every leaf has the list of messages that came to it.
+
+A message that died stays in its lists until one of them is full or all are swept. A list is complete for messages
+newer than the `since` of its leaf and of all nodes above. Catching up makes all lists complete again: every live
+message is sent through the tree once more, a few at a time, and added where a list lacks it.
+
+Paper: [APTREE] section 4.2.4 and line 9 of algorithm 5.
+Departs: "every relevant leaf holds the message" is true only of leaves that were there when it arrived, which is what
+`since` is for.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nearcast.engines.within.layout import (
+    CATCH_UP,
+    FREE_LISTS,
+    LISTED_ROWS,
+    N_LEAVES,
+    N_LISTED,
+    NO_NODE,
+    NOTHING,
+    SWEPT,
+    UP_TO,
+)
+from nearcast.engines.within.match import find_leaves, rank_message
+from nearcast.engines.within.store import class_of, class_room, free_leaf, give_range, take_range
+from nearcast.jit import NEED_ROOM, kernel, prefetch
+from nearcast.space.distance import HAVERSINE, wrap
+from nearcast.window.window import is_live
+
+NEED_MATCH = -2  # the scratch of matching is too small
+MARK = 2**31 - 1  # of a sequence these bits are kept
+_FIRST_ROOM = 2  # messages that a new list has room for
+_AHEAD = 8  # messages asked for in advance
+
+
+@kernel
+def lives(rows, slot, mark, now):
+    """Is the message that was listed still there, and live? `now` is (last, clock, count)."""
+    row = rows[slot]
+    return row.sequence & MARK == mark and is_live(row, now[0], now[1], now[2])
+
+
+@kernel
+def drop_messages(listed, rows, start, n, now, since):
+    """Keep the live messages of a list that are newer than `since`, in their order; returns how many."""
+    end = start + n
+    kept = start
+    for at in range(start, end):
+        prefetch(rows, listed[min(at + _AHEAD, end - 1)].slot)
+        slot = listed[at].slot
+        if lives(rows, slot, listed[at].mark, now) and rows[slot].sequence > since:
+            listed[kept] = listed[at]
+            kept += 1
+    return kept - start
+
+
+@kernel
+def clean(tree, leaf, rows, now, since):
+    """Drop messages from the list of a leaf: the dead, and those not newer than `since`."""
+    row = tree.leaves[leaf]
+    n = drop_messages(tree.listed, rows, row.message_start, row.n_messages, now, since)
+    tree.heads[LISTED_ROWS] -= row.n_messages - n
+    row.n_messages = n
+
+
+@kernel
+def resize(tree, leaf, size_class):
+    """Move a list to a range of another size, if there is room; True if so."""
+    row = tree.leaves[leaf]
+    n_used = tree.heads[N_LISTED] + class_room(size_class)
+    if tree.heads[FREE_LISTS + size_class] == NOTHING and n_used > tree.listed.size:
+        return False
+    start = take_range(tree.heads, tree.listed["slot"], N_LISTED, FREE_LISTS, size_class)
+    if row.message_room != NOTHING:
+        for i in range(row.n_messages):
+            tree.listed[start + i] = tree.listed[row.message_start + i]
+        give_range(tree.heads, tree.listed["slot"], FREE_LISTS, row.message_room, row.message_start)
+    row.message_start, row.message_room = start, size_class
+    return True
+
+
+@kernel
+def make_space(tree, leaf, rows, now):
+    """Room for one more message: a full list loses its dead, and grows if it is still mostly full; False: no room."""
+    row = tree.leaves[leaf]
+    if row.message_room == NOTHING:
+        return resize(tree, leaf, class_of(_FIRST_ROOM))
+    room = class_room(row.message_room)
+    if row.n_messages < room:
+        return True
+    clean(tree, leaf, rows, now, 0)
+    if 4 * row.n_messages <= 3 * room:
+        return True
+    return resize(tree, leaf, row.message_room + 1) or row.n_messages < room
+
+
+@kernel
+def append(tree, leaf, slot, rows, metric, now):
+    """Add a message to a list, unless it is the one that was added last; False if there is no room.
+
+    Under haversine a longitude that is not in [-180, 180) is not kept: circles take it as wrapped, boxes do not.
+    """
+    row = tree.leaves[leaf]
+    message = rows[slot]
+    mark = message.sequence & MARK
+    if row.n_messages > 0:
+        last = tree.listed[row.message_start + row.n_messages - 1]
+        if last.slot == slot and last.mark == mark:
+            return True
+    if not make_space(tree, leaf, rows, now):
+        return False
+    place = tree.listed[row.message_start + row.n_messages]
+    place.slot, place.mark = slot, mark
+    place.x, place.y = message.x, message.y
+    if metric == HAVERSINE and not -180.0 <= message.x < 180.0:
+        place.x = math.nan
+    row.n_messages += 1
+    tree.heads[LISTED_ROWS] += 1
+    return True
+
+
+@kernel
+def list_visits(tree, arrivals, first, end, room, rows, metric, now):
+    """Add the arrivals of events from `first` to `end` to the lists of the leaves that they visited; the event reached.
+
+    Short of `end` there was no room: ask again from there. What is dead already is left out.
+    """
+    for event in range(first, end):
+        slot = arrivals[event]
+        if slot < 0 or not is_live(rows[slot], now[0], now[1], now[2]):
+            continue
+        for i in range(room.visit_start[event], room.visit_start[event + 1]):
+            prefetch(tree.leaves, -2 - tree.parts[room.visits[i]].child)
+        for i in range(room.visit_start[event], room.visit_start[event + 1]):
+            if not append(tree, -2 - tree.parts[room.visits[i]].child, slot, rows, metric, now):
+                return event
+    return end
+
+
+@kernel
+def hand_down(tree, ranks, origin, slots, first, messages, metric, now, room, caught_up):
+    """Add messages to the lists of all leaves below the part `origin` that they come to.
+
+    Returns how many are done, and NEED_ROOM, NEED_MATCH or 0.
+    """
+    for i in range(first, slots.size):
+        message = messages.rows[slots[i]]
+        n_words = rank_message(messages, message, ranks, room.words)
+        for turn in range(n_turns(metric, message.x)):
+            n = find_leaves(tree, origin, wrap(message.x) if turn else message.x, message.y, n_words, room)
+            if n == NEED_ROOM:
+                return i, NEED_MATCH
+            for j in range(n):
+                leaf = -2 - tree.parts[room.leaves[j]].child
+                tree.leaves[leaf].caught_up = caught_up
+                if not append(tree, leaf, slots[i], messages.rows, metric, now):
+                    return i, NEED_ROOM
+    return slots.size, 0
+
+
+@kernel
+def n_turns(metric, x):
+    """Circles are filed by wrapped longitudes, boxes and polygons by given ones: where they differ, look under both."""
+    return 2 if metric == HAVERSINE and not -180.0 <= x < 180.0 else 1
+
+
+@kernel
+def known_since(tree, part):
+    """The list of the leaf below a part is complete for messages newer than this."""
+    child = tree.parts[part].child
+    since = tree.leaves[-2 - child].since
+    node = tree.parts[part].node
+    while node != NO_NODE:
+        since = max(since, tree.nodes[node].since)
+        node = tree.parts[tree.nodes[node].part].node
+    return since
+
+
+@kernel
+def catch_up(tree, ranks, first, n_most, messages, metric, now, room):
+    """Send live messages from slot `first` on, `n_most` of them, to the lists that lack them; as `hand_down`.
+
+    Lists that became incomplete after the turn began (`since` > heads[UP_TO]) are left to the next one. What a list
+    holds of messages that it may lack is dropped when it is first met in this turn: nothing is listed twice.
+    """
+    rows = messages.rows
+    for slot in range(first, min(rows.size, first + n_most)):
+        message = rows[slot]
+        if message.sequence > tree.heads[UP_TO] or not is_live(message, now[0], now[1], now[2]):
+            continue
+        n_words = rank_message(messages, message, ranks, room.words)
+        for turn in range(n_turns(metric, message.x)):
+            n = find_leaves(tree, 0, wrap(message.x) if turn else message.x, message.y, n_words, room)
+            if n == NEED_ROOM:
+                return slot, NEED_MATCH
+            for j in range(n):
+                since = known_since(tree, room.leaves[j])
+                if not message.sequence <= since <= tree.heads[UP_TO]:
+                    continue
+                leaf = -2 - tree.parts[room.leaves[j]].child
+                if tree.leaves[leaf].caught_up != tree.heads[CATCH_UP]:
+                    tree.leaves[leaf].caught_up = tree.heads[CATCH_UP]
+                    clean(tree, leaf, rows, now, since)
+                if not append(tree, leaf, slot, rows, metric, now):
+                    return slot, NEED_ROOM
+    return min(rows.size, first + n_most), 0
+
+
+@kernel
+def sweep(tree, first, n_most, rows, now):
+    """Drop the dead from the lists of leaves from `first` on, about `n_most` messages; returns the leaf to go on with.
+
+    Lists that became short move to a smaller range; a leaf with neither entries nor messages is given back.
+    """
+    n = 0
+    for leaf in range(first, tree.heads[N_LEAVES]):
+        if n > n_most:
+            return leaf
+        row = tree.leaves[leaf]
+        n += 1
+        if (
+            not 0 <= row.part < tree.parts.size
+            or tree.parts[row.part].child != -2 - leaf
+            or row.message_room == NOTHING
+        ):
+            continue
+        n += row.n_messages
+        clean(tree, leaf, rows, now, 0)
+        if row.n_messages == 0 and tree.parts[row.part].now == 0:
+            free_leaf(tree, leaf)
+        elif 4 * row.n_messages < class_room(row.message_room):
+            resize(tree, leaf, class_of(max(_FIRST_ROOM, 2 * row.n_messages)))
+    tree.heads[SWEPT] = tree.heads[LISTED_ROWS]
+    return tree.heads[N_LEAVES]

@@ -1,0 +1,84 @@
+"""Moves go in; how far each subscription goes at a time, and how often, come out: what the cost of movement needs.
+
+Time is counted in epochs, the paper's timestamps: as many events as there are subscriptions. No clock is read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Ints, State
+from nearcast.engines.within.motion import Pace
+from nearcast.engines.within.settings import Settings
+
+_LEAST_EVENTS = 1000  # of an epoch
+_MAX_EPOCHS = 32  # how far ahead costs look (T_max)
+_FARTHEST = 1e30  # a move, so that float32 can hold what is computed from it
+_WEIGHT = 0.5  # of the last move, and of the last epoch, in their averages
+
+
+class Velocities:
+    """Displacements by slot, and how many messages and moves an epoch has."""
+
+    def __init__(self) -> None:
+        self.steps = np.zeros((0, 2), dtype=np.float32)  # [n_slots]: dx, dy of a move on average; none before the first
+        self._n_moving = 0  # slots with a displacement
+        self._messages = self._moves = 0.0  # in an epoch, on average
+        self._n_messages = self._n_moves = 0  # in this epoch so far
+
+    def moved(self, slots: Ints, before: Array, after: Array, n_slots: int) -> None:
+        """Subscriptions went from one box to another."""
+        if n_slots > len(self.steps):
+            grown = np.zeros((max(n_slots, 2 * len(self.steps)), 2), dtype=np.float32)
+            grown[: len(self.steps)] = self.steps
+            self.steps = grown
+        self._n_moving -= self._count(slots)
+        for axis, (low, high) in enumerate((("x0", "x1"), ("y0", "y1"))):
+            with np.errstate(invalid="ignore", over="ignore"):
+                way = 0.5 * (after[low] - before[low]) + 0.5 * (after[high] - before[high])
+                way = np.clip(np.where(np.isfinite(way), way, 0.0), -_FARTHEST, _FARTHEST).astype(np.float32)
+            self.steps[slots, axis] += np.float32(_WEIGHT) * (way - self.steps[slots, axis])
+        self._n_moving += self._count(slots)
+
+    def _count(self, slots: Ints) -> int:
+        return int(self.steps[slots].any(axis=1).sum())
+
+    def forget(self, slots: Ints) -> None:
+        """Subscriptions that are gone."""
+        known = slots[slots < len(self.steps)]
+        self._n_moving -= self._count(known)
+        self.steps[known] = 0.0
+
+    def passed(self, n_messages: int, n_moves: int, n_subscriptions: int) -> None:
+        """So many events happened."""
+        self._n_messages += n_messages
+        self._n_moves += n_moves
+        n_epochs = (self._n_messages + self._n_moves) / max(_LEAST_EVENTS, n_subscriptions)
+        if n_epochs >= 1.0:
+            self._messages += _WEIGHT * (self._n_messages / n_epochs - self._messages)
+            self._moves += _WEIGHT * (self._n_moves / n_epochs - self._moves)
+            self._n_messages = self._n_moves = 0
+
+    @property
+    def messages(self) -> float:
+        """Messages that arrive in an epoch."""
+        return max(1.0, self._messages or float(self._n_messages))
+
+    def pace(self, settings: Settings) -> Pace:
+        """What the costs of movement depend on besides the node."""
+        n_moves = self._moves or float(self._n_moves)
+        update_epochs = max(1, self._n_moving) / max(1.0, n_moves)
+        return Pace(settings.fanout, float(settings.leaf), float(settings.drift), update_epochs, _MAX_EPOCHS)
+
+    @property
+    def nbytes(self) -> int:
+        return self.steps.nbytes
+
+    def state(self) -> State:
+        counts = self._messages, self._moves, self._n_messages, self._n_moves, self._n_moving
+        return {"steps": self.steps, "counts": np.array(counts, dtype=np.float64)}
+
+    def load(self, state: State) -> None:
+        self.steps = state["steps"]
+        self._messages, self._moves = (float(count) for count in state["counts"][:2])
+        self._n_messages, self._n_moves, self._n_moving = (int(count) for count in state["counts"][2:])
