@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from bench.cases.within import TINY
 from bench.figures.ap_tree_fig_10a import FIGURE as FANOUT
 
 FIGURE = replace(
@@ -9,5 +10,5 @@ FIGURE = replace(
     title="AP-Tree, partition threshold",
     expected="hardly any difference below 40, slower above",
     sweep=("leaf", (5, 10, 20, 40, 100, 400)),
-    tiny={**FANOUT.tiny, "leaf": (5,)},
+    tiny={**TINY, "leaf": (5,)},
 )

@@ -67,7 +67,7 @@ class Moving(Filing):
         entries = self._enter(slots, here.rows[slots])
         keys, owners = self._keys(entries, here.rows[slots], False)
         nowhere = np.zeros(0, np.int32)
-        return _changes(self._search(Search(keys, owners, entries, here, slots, here, nowhere)), None)
+        return _changes(self._look_up(Search(keys, owners, entries, here, slots, here, nowhere)), None)
 
     def moved(self, slots: Ints, before: Array) -> Changes:
         new = self.within.layout
@@ -75,14 +75,14 @@ class Moving(Filing):
         at = np.arange(slots.size, dtype=np.int32)
         entries = self._enter(slots, before)
         keys, owners = self._keys(entries, before, False)
-        gone = self._search(Search(keys, owners, entries, old, at, new, slots))
+        gone = self._look_up(Search(keys, owners, entries, old, at, new, slots))
         self._lists.drop(keys, owners, entries.rows)
         entries = self._enter(slots, new.rows[slots])
         keys, owners = self._keys(entries, new.rows[slots], True)
         self._lists.add(keys, owners, entries.rows)
-        return _changes(self._search(Search(keys, owners, entries, new, slots, old, at)), gone)
+        return _changes(self._look_up(Search(keys, owners, entries, new, slots, old, at)), gone)
 
-    def _search(self, search: Search) -> Pairs:
+    def _look_up(self, search: Search) -> Pairs:
         live = self.around.live
         if live.window is None:
             return np.zeros(0, np.int32), np.zeros(0, np.int32)
