@@ -8,16 +8,17 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast import InvalidInput, Message, SetupError, Space
-from nearcast.workload import datasets, zipf
+from nearcast.workload import datasets, s1m, zipf
 
 SYNTHETIC = "zipf"
+S1M = "s1m"
 
 
 class Stream:
     """Messages in order, with ids from 1 on; `take` gives the next of them.
 
-    `name` is "zipf" or a dataset, which is shuffled and begins again when it ends. A dataset that is not there is
-    replaced by "zipf"; `source` says what was used.
+    `name` is "zipf", "s1m" or a dataset, which is shuffled and begins again when it ends. A dataset that is not there
+    is replaced by "zipf"; `source` says what was used.
     """
 
     def __init__(self, name: str, seed: int) -> None:
@@ -26,14 +27,14 @@ class Stream:
         self._next_id = 1
         self._rest: list[pa.Table] = []
         stored = None
-        if name != SYNTHETIC:
+        if name not in (SYNTHETIC, S1M):
             try:
                 stored = datasets.read(name, columns=["lon", "lat", "text"])
             except SetupError:
                 self.source = f"{SYNTHETIC}, without {name}"
         if stored is None:
             self.space = Space(zipf.UNIT)
-            self._tables = zipf.messages(10**9, seed)
+            self._tables = (s1m if name == S1M else zipf).messages(10**9, seed)
         else:
             lon, lat = stored["lon"].to_numpy(), stored["lat"].to_numpy()
             self.space = Space((lon.min(), lat.min(), lon.max(), lat.max()), metric="haversine")

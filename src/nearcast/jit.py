@@ -22,13 +22,13 @@ _CONFIG: Any = numba.config  # its settings appear at run time, unknown to type 
 NEED_ROOM = -1  # a reading kernel's answer when its output array is too small: double it and ask again
 
 
-def _kernel_folder() -> str:
+def kernel_folder(*packages: Path) -> str:
     """Where compiled code of exactly these sources lives; `NEARCAST_CACHE` names another parent folder."""
-    package = Path(__file__).parent
     digest = hashlib.sha256()
-    for source in sorted(package.rglob("*.py")):
-        digest.update(source.relative_to(package).as_posix().encode())
-        digest.update(source.read_bytes())
+    for package in packages:
+        for source in sorted(package.rglob("*.py")):
+            digest.update(source.relative_to(package).as_posix().encode())
+            digest.update(source.read_bytes())
     parent = os.environ.get("NEARCAST_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "nearcast"
     )
@@ -36,17 +36,24 @@ def _kernel_folder() -> str:
     return os.path.join(parent, "kernels-" + digest.hexdigest()[:16] + checked)
 
 
-_FOLDER = _kernel_folder()
+PACKAGE = Path(__file__).parent
+_FOLDER = kernel_folder(PACKAGE)
 KERNELS: list[Any] = []  # every kernel, so that tests can see that each was compiled for one signature only
 
 
 def kernel(function: F) -> F:
     """Compile `function` with Numba: cached on disk, free of the GIL, exact IEEE arithmetic."""
+    made = compiled(function, _FOLDER)
+    KERNELS.append(made)
+    return made
+
+
+def compiled(function: F, folder: str) -> F:
+    """The same with another folder: for kernels outside of the package, which change with their own sources too."""
     before = _CONFIG.CACHE_DIR
-    _CONFIG.CACHE_DIR = _FOLDER  # read while decorating only; put back so that nothing global changes
+    _CONFIG.CACHE_DIR = folder  # read while decorating only; put back so that nothing global changes
     try:
-        compiled: Any = numba.njit(cache=True, nogil=True)(function)
+        made: Any = numba.njit(cache=True, nogil=True)(function)
     finally:
         _CONFIG.CACHE_DIR = before
-    KERNELS.append(compiled)
-    return cast(F, compiled)
+    return cast(F, made)

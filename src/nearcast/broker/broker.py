@@ -11,14 +11,16 @@ import pyarrow as pa
 
 from nearcast.broker import snapshot
 from nearcast.broker.explain import Explanation, explain
-from nearcast.broker.registry import Registry
-from nearcast.broker.saying import to_updates
+from nearcast.broker.intake import ending, new_ids_only
+from nearcast.broker.moves import Movable, in_turns, many_moves, one_move
+from nearcast.broker.registry import Registry, unknown
+from nearcast.broker.saying import best_first, to_updates
 from nearcast.columns.arena import Array, Floats, Ints
 from nearcast.columns.decode import KINDS, Part, Rules, check_subscription, decode_subscriptions, pack_clauses
-from nearcast.columns.ids import group_ids, id_bytes, id_type, same_type
+from nearcast.columns.ids import id_type, same_type
 from nearcast.columns.messages import as_message, decode_messages
-from nearcast.columns.rows import rows_of
-from nearcast.columns.shapes import region_rows
+from nearcast.columns.moves import Moves
+from nearcast.columns.shapes import RegionRows
 from nearcast.columns.subscriptions import PointTable, WithinRows, WithinTable
 from nearcast.columns.updates import Updates
 from nearcast.engines.checks import NEAREST, TOPK
@@ -26,7 +28,6 @@ from nearcast.engines.contract import NO_CHANGES, Changes, Keeper, Notifier, Sur
 from nearcast.engines.oracle import KeeperOracle, SimilarOracle, WithinOracle
 from nearcast.errors import DuplicateId, InvalidInput, UnknownId
 from nearcast.model.checks import instant
-from nearcast.model.codec import move_from_json
 from nearcast.model.event import Move
 from nearcast.model.message import Message
 from nearcast.model.query import Query, Subscription
@@ -115,38 +116,13 @@ class Broker:
         batch = decode_subscriptions(subscriptions, self._rules)
         if batch.parts and self._registry.ids.type is None:
             self._registry.ids.type = id_type(batch.parts[0].ids[0].as_py())
-        rejects = list(batch.rejects)
-        said = [self._register(part) for part in self._new_ids_only(batch.parts, rejects)]
-        return self._updates(said, sorted(rejects, key=lambda reject: reject.row))
+        parts, taken = new_ids_only(batch.parts, self._registry, self._live.clock)
+        said = [self._register(part) for part in parts]
+        return self._updates(said, sorted([*batch.rejects, *taken], key=lambda reject: reject.row))
 
     @property
     def _rules(self) -> Rules:
         return Rules(self.space, self.window is not None, self._registry.ids.type)
-
-    def _new_ids_only(self, parts: list[Part], rejects: list[Reject]) -> list[Part]:
-        """Reject ids that an earlier subscription or row has; leave out what has ended already."""
-        if not parts:
-            return []
-        ids = pa.concat_arrays([part.ids for part in parts])
-        rows = np.concatenate([part.given.rows for part in parts])
-        open_ended = np.concatenate([part.given.expires for part in parts]) > self._live.clock
-        taken = self._registry.find_many(ids) >= 0 if len(self._registry) else np.zeros(rows.size, dtype=bool)
-        groups = group_ids(id_bytes(ids))
-        candidates = np.flatnonzero(open_ended & ~taken)
-        candidates = candidates[np.argsort(rows[candidates], kind="stable")]
-        first = candidates[np.unique(groups[candidates], return_index=True)[1]]
-        new = np.zeros(rows.size, dtype=bool)
-        new[first] = True
-        since = np.full(groups.max() + 1, rows.max() + 1)  # by id: the row that registers it
-        since[groups[first]] = rows[first]
-        for at in np.flatnonzero(taken | (rows > since[groups])).tolist():
-            error = DuplicateId("id", ids[at].as_py(), "must not be the id of another subscription")
-            rejects.append(Reject(int(rows[at]), "id", str(error)))
-        if new.all():
-            return parts
-        ends = np.cumsum([len(part.ids) for part in parts])
-        kept = [part.filter(keep) for part, keep in zip(parts, np.split(new, ends[:-1]), strict=True)]
-        return [part for part in kept if len(part.ids)]
 
     def _register(self, part: Part) -> tuple[int, Changes]:
         kind, since = KINDS.index(part.kind), self._live.last
@@ -159,13 +135,16 @@ class Broker:
             slots = self._points[kind].insert(part.given, terms, numbers, since)
         self._registry.place(numbers, slots, part.given.expires)
         self._engines[kind].insert(slots)
-        return kind, self._fill(kind, slots[part.given.backfill])
+        return kind, self._in_order(kind, self._fill(kind, slots[part.given.backfill]))
 
     def _fill(self, kind: int, slots: Ints) -> Changes:
         """What these subscriptions find among the live messages: all of it for a notifier, what is new for a keeper."""
         if self.window is None or not len(self._live.table) or not slots.size:
             return NO_CHANGES
         return self._keepers[kind].refresh(slots) if kind in self._keepers else self._notifiers[kind].fill(slots)
+
+    def _in_order(self, kind: int, changes: Changes) -> Changes:
+        return best_first(KINDS[kind], changes, self._live.table)
 
     def unsubscribe(self, id: str | int) -> Updates:
         """End a subscription, silently: there are never any updates.
@@ -180,23 +159,14 @@ class Broker:
 
     def unsubscribe_many(self, ids: Iterable[Any] | pa.Table | pa.RecordBatch | pa.Array) -> Updates:
         """End many subscriptions: ids, or Arrow with a column `id`; unknown ones are in the rejects."""
-        rejects: list[Reject] = []
-        numbers: dict[int, None] = {}
-        for row, value in enumerate(rows_of("ids", ids)):
-            try:
-                number = self._number(value.get("id") if isinstance(value, Mapping) else value)
-                if number in numbers:
-                    raise _unknown(value)
-                numbers[number] = None
-            except InvalidInput as error:
-                rejects.append(Reject(row, error.field, str(error)))
-        self._end(np.array(list(numbers), dtype=np.int32))
+        numbers, rejects = ending(ids, self._registry)
+        self._end(numbers)
         return self._updates([], rejects)
 
     def _number(self, id: Any) -> int:
         number = self._registry.find(id)
         if number < 0:
-            raise _unknown(id)
+            raise unknown(id)
         return number
 
     def _end(self, numbers: Ints) -> None:
@@ -215,44 +185,36 @@ class Broker:
         InvalidInput
             For a place or region that does not fit the subscription; `UnknownId` if there is none.
         """
-        return self._updates([self._move(Move(id, lon, lat, region))])
+        return self._relocate(one_move(Move(id, lon, lat, region), self._movable))
 
     def move_many(self, moves: Iterable[Any] | pa.Table | pa.RecordBatch) -> Updates:
-        """Move many in turn: `Move` objects, JSON forms, or an Arrow table with `id` and `lon, lat` or `region`."""
-        rejects: list[Reject] = []
-        said: list[Updates] = []
-        for row, value in enumerate(rows_of("moves", moves)):
-            try:
-                said.append(self._updates([self._move(value if isinstance(value, Move) else move_from_json(value))]))
-            except InvalidInput as error:
-                rejects.append(Reject(row, error.field, str(error)))
-        return Updates.concat([*said, self._updates([])], rejects)
+        """Move many in turn: `Move` objects, JSON forms, or an Arrow table.
 
-    def _move(self, move: Move) -> tuple[int, Changes]:
-        kind, slot = self._registry.where(self._number(move.id))
-        slots = np.array([slot], dtype=np.int32)
-        if kind == _WITHIN:
-            if move.region is None:
-                raise InvalidInput("region", None, "is required to move a within subscription")
-            self.space.check_region(move.region)
-        elif move.lon is None or move.lat is None:
-            raise InvalidInput(
-                "region", move.region, f"must be left out to move a {KINDS[kind]} subscription, which has a place"
-            )
-        else:
-            self.space.check_point(move.lon, move.lat)
-        if kind == _NEAREST and self.window is None:
-            raise InvalidInput("id", move.id, "must not be a nearest subscription: without a window it cannot move")
-        if move.region is not None:
-            before = self._within.move(slots, region_rows([move.region], self.space))
-        else:
-            before = self._points[kind].move(slots, np.array([move.lon]), np.array([move.lat]))
-        if kind in self._keepers:
-            changes = self._keepers[kind].refresh(slots)
-        else:
-            changes = self._notifiers[kind].moved(slots, before)
-        self._tables[kind].close_gaps()
-        return kind, changes
+        A table has `id` and either `lon, lat` or a region, as GeoJSON in `region` or as the four sides of a box.
+        """
+        return self._relocate(*many_moves(moves, self._movable))
+
+    @property
+    def _movable(self) -> Movable:
+        return Movable(self._registry, self.space, self.window is not None)
+
+    def _relocate(self, parts: list[Moves], rejects: Iterable[Reject] = ()) -> Updates:
+        said = []
+        for kind, slots, moves in in_turns(parts, self._registry):
+            if isinstance(moves.goals, RegionRows):
+                before = self._within.move(slots, moves.goals)
+            else:
+                before = self._points[kind].move(slots, moves.goals[:, 0], moves.goals[:, 1])
+            if kind in self._keepers:
+                changes = self._keepers[kind].refresh(slots)
+            else:
+                changes = self._notifiers[kind].moved(slots, before)
+            self._tables[kind].close_gaps()
+            order = np.argsort(slots)
+            events = moves.rows[order[np.searchsorted(slots, changes.slots, sorter=order)]].astype(np.int32)
+            said.append((kind, self._in_order(kind, changes._replace(events=events))))
+        n_rows = max((int(moves.rows[-1]) + 1 for moves in parts if moves.rows.size), default=0)
+        return self._updates(said, rejects, np.full(n_rows, self._live.clock))
 
     # Messages and time
 
@@ -297,7 +259,8 @@ class Broker:
 
     def _take(self, steps: Steps) -> Updates:
         """Let every engine see these events, then forget what ended."""
-        said = [(kind, engine.publish(steps)) for kind, engine in self._engines.items()]
+        said = [(kind, notifier.publish(steps)) for kind, notifier in self._notifiers.items()]
+        said += [(kind, self._in_order(kind, keeper.publish(steps))) for kind, keeper in self._keepers.items()]
         updates = self._updates(said, clocks=steps.clocks)
         ended = self._registry.ended(self._live.clock)
         if ended.size:
@@ -337,15 +300,17 @@ class Broker:
             table.measure(table.used_slots)
         for notifier in self._notifiers.values():
             notifier.reweighed()
-        changes = difference(before, self._fill(_SIMILAR, similar))
-        return self._updates([(_SIMILAR, changes), (_TOPK, self._fill(_TOPK, self._points[_TOPK].used_slots))])
+        similar_changes = difference(before, self._fill(_SIMILAR, similar))
+        topk_changes = self._fill(_TOPK, self._points[_TOPK].used_slots)
+        said = ((_SIMILAR, similar_changes), (_TOPK, topk_changes))
+        return self._updates([(kind, self._in_order(kind, changes)) for kind, changes in said])
 
     def _updates(
         self, said: Iterable[tuple[int, Changes]], rejects: Iterable[Reject] = (), clocks: Array | None = None
     ) -> Updates:
-        named = [(KINDS[kind], self._tables[kind], changes) for kind, changes in said]
         clocks = np.array([self._live.clock]) if clocks is None else clocks
-        return to_updates(named, clocks, self._registry, self._live.table, list(rejects))
+        placed = [(self._tables[kind], changes) for kind, changes in said]
+        return to_updates(placed, clocks, self._registry, self._live.table, list(rejects))
 
     # Questions
 
@@ -457,7 +422,3 @@ class Broker:
             broker._engines[kind].load(state["engines"][KINDS[kind]])
         broker._n_terms_swept, broker._n_kept_swept = state["swept"]["terms"], state["swept"]["kept"]
         return broker
-
-
-def _unknown(id: Any) -> UnknownId:
-    return UnknownId("id", id, "must be the id of a subscription")

@@ -8,7 +8,13 @@ import pyarrow as pa
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.ids import Ids, id_bytes
 from nearcast.columns.messages import FOREVER
+from nearcast.errors import UnknownId
 from nearcast.window.expiries import ExpiryHeap
+
+
+def unknown(id: object) -> UnknownId:
+    """What is raised, or said of a row, where nobody has the id."""
+    return UnknownId("id", id, "must be the id of a subscription")
 
 
 class Registry:
@@ -32,8 +38,15 @@ class Registry:
         return self.ids.find(subscription_id)
 
     def find_many(self, ids: pa.Array) -> Ints:
-        """Numbers of subscriptions, -1 where there is none."""
-        return self.ids.keys.find_many(*id_bytes(ids))
+        """Numbers of subscriptions, -1 where there is none; ids are strings or integers, null finds nobody."""
+        if self.ids.type != ("integer" if pa.types.is_integer(ids.type) else "string"):
+            return np.full(len(ids), -1, dtype=np.int32)
+        if not ids.null_count:
+            return self.ids.keys.find_many(*id_bytes(ids))
+        given = ids.is_valid().to_numpy(zero_copy_only=False)
+        numbers = np.full(len(ids), -1, dtype=np.int32)
+        numbers[given] = self.ids.keys.find_many(*id_bytes(ids.drop_null()))
+        return numbers
 
     def add(self, ids: pa.Array, kind: int) -> Ints:
         """Numbers for new ids; `place` must follow."""
@@ -57,6 +70,12 @@ class Registry:
     def where(self, number: int) -> tuple[int, int]:
         """Kind and slot of a subscription."""
         return int(self._kinds[number]), int(self._slots[number])
+
+    def places(self, numbers: Ints) -> tuple[Array, Ints]:
+        """Kinds and slots of many subscriptions; -1 is nobody's number, and what stands there means nothing."""
+        if not self._kinds.size:
+            return np.zeros(numbers.size, dtype=np.int8), np.zeros(numbers.size, dtype=np.int32)
+        return self._kinds[numbers], self._slots[numbers]
 
     def by_kind(self, numbers: Ints) -> list[tuple[int, Ints]]:
         """The slots of these subscriptions, kind by kind."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -11,36 +11,47 @@ from nearcast.columns.arena import Longs
 from nearcast.columns.messages import MessageTable
 from nearcast.columns.subscriptions import PointTable, WithinTable
 from nearcast.columns.updates import Updates
-from nearcast.engines.contract import Changes
+from nearcast.engines.contract import Changes, together
 from nearcast.model.update import Reject
 
 NEARER_IS_BETTER = {"nearest"}
 
 
+def best_first(kind: str, changes: Changes, messages: MessageTable) -> Changes:
+    """One subscription's changes of one event in the order that they are told: ``-`` before ``+``, each best first.
+
+    Of equals the newer is first. What a notifier says of arrivals needs none of this: each subscription is told of
+    one message in each event.
+    """
+    if changes.slots.size < 2:
+        return changes
+    newest = messages.layout.rows["sequence"][changes.messages]
+    ranks = -changes.scores if kind in NEARER_IS_BETTER else changes.scores
+    order = np.lexsort((-newest, -np.nan_to_num(ranks), changes.signs, changes.slots, changes.events))
+    return changes.take(order)
+
+
 def to_updates(
-    said: Sequence[tuple[str, WithinTable | PointTable, Changes]],
+    said: Iterable[tuple[WithinTable | PointTable, Changes]],
     clocks: Longs,
     registry: Registry,
     messages: MessageTable,
     rejects: Sequence[Reject] = (),
 ) -> Updates:
-    """Updates of changes by (kind, table, changes); `clocks` has the clock after each event.
-
-    One subscription's updates of one event: ``-`` before ``+``, each best first, then newest first.
-    """
-    said = [entry for entry in said if entry[2].slots.size]
-    if not said:
+    """Updates of changes, each in the order of events; `clocks` has the clock after each event."""
+    spoken = [(table, changes) for table, changes in said if changes.slots.size]
+    if not spoken:
         return Updates.none(rejects, registry.ids.arrow_type, messages.ids.arrow_type)
-    numbers = np.concatenate([table.rows["number"][changes.slots] for _, table, changes in said])
-    events, _, slots, signs, scores = (np.concatenate(column) for column in zip(*(c for _, _, c in said), strict=True))
-    ranks = np.concatenate([-c.scores if kind in NEARER_IS_BETTER else c.scores for kind, _, c in said])
-    newest = messages.layout.rows["sequence"][slots]
-    order = np.lexsort((-newest, -np.nan_to_num(ranks), signs, numbers, events))
+    numbers = np.concatenate([table.rows["number"][changes.slots] for table, changes in spoken])
+    changes = together([changes for _, changes in spoken])
+    if len(spoken) > 1:
+        order = np.argsort(changes.events, kind="stable")
+        numbers, changes = numbers[order], changes.take(order)
     return Updates.of(
-        registry.ids.to_arrow(numbers[order].astype(np.int32)),
-        messages.ids.to_arrow(slots[order].astype(np.int32)),
-        signs[order],
-        scores[order],
-        clocks[events[order]],
+        registry.ids.to_arrow(numbers),
+        messages.ids.to_arrow(changes.messages),
+        changes.signs,
+        changes.scores,
+        clocks[changes.events],
         rejects,
     )

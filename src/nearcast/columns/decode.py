@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.columns.arena import Array, Ints, ranges
-from nearcast.columns.ids import id_type, same_type
-from nearcast.columns.messages import FOREVER, list_parents
+from nearcast.columns.bulk import LARGEST, SIDES, WORDS, Columns
+from nearcast.columns.ids import bulk_id_type, id_type, same_type
+from nearcast.columns.messages import FOREVER
 from nearcast.columns.rows import as_table, is_sound, mappings, rows_of
 from nearcast.columns.shapes import box_rows, region_rows
 from nearcast.columns.subscriptions import PointRows, WithinRows
@@ -27,12 +28,6 @@ from nearcast.space.space import Space
 from nearcast.text.vocabulary import Terms
 
 KINDS = ("within", "similar", "topk", "nearest")
-SIDES = ("min_lon", "min_lat", "max_lon", "max_lat")
-
-_WORDS = pa.list_(pa.string())
-_PLAIN = (
-    r"^[0-9a-z]+( [0-9a-z]+)*$"  # what the expression language and the text rules surely read as words, all of them
-)
 
 
 class Part(NamedTuple):
@@ -136,7 +131,7 @@ def _part(kind: str, found: list[tuple[int, Subscription]], space: Space) -> Par
     if kind == "within":
         given = WithinRows(rows, region_rows([q.region for q in queries], space), expires, backfill)
         words = pa.array(
-            [list(part) for q in queries for c in q.clauses for part in (c.positive, c.negative)], type=_WORDS
+            [list(part) for q in queries for c in q.clauses for part in (c.positive, c.negative)], type=WORDS
         )
         return Part(kind, ids, given, words, np.array([len(q.clauses) for q in queries], dtype=np.int32))
     points = PointRows(
@@ -150,7 +145,7 @@ def _part(kind: str, found: list[tuple[int, Subscription]], space: Space) -> Par
         expires,
         backfill,
     )
-    return Part(kind, ids, points, pa.array([list(q.words) for q in queries], type=_WORDS), np.zeros(0, np.int32))
+    return Part(kind, ids, points, pa.array([list(q.words) for q in queries], type=WORDS), np.zeros(0, np.int32))
 
 
 def _share(query: Similar | TopK | Nearest) -> float:
@@ -189,87 +184,12 @@ _OWN_FIELDS = {
 _FIELDS = ("id", "kind", "keywords", "backfill", "expires")
 
 
-class _Columns:
-    """Columns of a table with the checks that bulk decoding needs; `good` says which rows are still sure."""
-
-    def __init__(self, table: pa.Table, kind: str) -> None:
-        self.table = table
-        self.n = table.num_rows
-        self.good = np.ones(self.n, dtype=bool)
-        for name in table.column_names:
-            if name not in _FIELDS and name not in _OWN_FIELDS[kind]:
-                self.good &= self.table.column(name).is_null().to_numpy()
-
-    def get(self, name: str) -> pa.Array:
-        if name not in self.table.column_names:
-            return pa.nulls(self.n)
-        return self.table.column(name).combine_chunks()
-
-    def numbers(self, name: str, lowest: float, highest: float, default: float | None = None) -> Array:
-        column = self.get(name)
-        if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type) or pa.types.is_null(column.type)):
-            self.good[:] = False
-            return np.zeros(self.n)
-        fill = float("nan") if default is None else default
-        values = pc.fill_null(column.cast(pa.float64(), safe=False), fill).to_numpy(zero_copy_only=False)
-        self.good &= (values >= lowest) & (values <= highest)
-        return values  # type: ignore[no-any-return]
-
-    def whole(self, name: str, lowest: int, highest: int, default: int | None) -> Array:
-        column = self.get(name)
-        if not (pa.types.is_signed_integer(column.type) or pa.types.is_null(column.type)):
-            self.good[:] = False
-            return np.zeros(self.n, dtype=np.int64)
-        values = column.cast(pa.int64())
-        if default is None:
-            self.good &= values.is_valid().to_numpy(zero_copy_only=False)
-        numbers = pc.fill_null(values, lowest if default is None else default).to_numpy(zero_copy_only=False)
-        self.good &= (numbers >= lowest) & (numbers <= highest)
-        return numbers  # type: ignore[no-any-return]
-
-    def choice(self, name: str, options: tuple[str, ...]) -> Ints:
-        column = self.get(name)
-        if pa.types.is_null(column.type):
-            return np.zeros(self.n, dtype=np.int32)
-        if not pa.types.is_string(column.type):
-            self.good[:] = False
-            return np.zeros(self.n, dtype=np.int32)
-        found = pc.index_in(pc.fill_null(column, options[0]), value_set=pa.array(options))
-        self.good &= found.is_valid().to_numpy(zero_copy_only=False)
-        return pc.fill_null(found, 0).to_numpy(zero_copy_only=False).astype(np.int32)  # type: ignore[no-any-return]
-
-    def flags(self, name: str) -> Array:
-        column = self.get(name)
-        if not (pa.types.is_boolean(column.type) or pa.types.is_null(column.type)):
-            self.good[:] = False
-            return np.ones(self.n, dtype=bool)
-        return pc.fill_null(column.cast(pa.bool_()), True).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
-
-    def words(self) -> pa.Array:
-        """Words of rows whose keywords are ASCII words in lower case, as list or string."""
-        column = self.get("keywords")
-        if pa.types.is_list(column.type) and pa.types.is_string(column.type.value_type):
-            flat = column.flatten()
-            sure = pc.fill_null(pc.match_substring_regex(flat, "^[0-9a-z]+$"), False)
-            self.good &= pc.fill_null(pc.greater(pc.list_value_length(column), 0), False).to_numpy(zero_copy_only=False)
-            self.good[list_parents(column)[~sure.to_numpy(zero_copy_only=False)]] = False
-            return column
-        if not pa.types.is_string(column.type):
-            self.good[:] = False
-            return pa.nulls(self.n, type=_WORDS)
-        self.good &= pc.fill_null(pc.match_substring_regex(column, _PLAIN), False).to_numpy(zero_copy_only=False)
-        return pc.split_pattern(column, " ")
-
-
 def _sure_rows(table: pa.Table, rules: Rules) -> tuple[list[Part], Array]:
     """Parts of the rows that are surely right, and the numbers of all other rows."""
     everything = np.arange(table.num_rows)
     if not {"id", "kind", "keywords"} <= set(table.column_names) or not pa.types.is_string(table.column("kind").type):
         return [], everything
-    ids = table.column("id").type
-    given = (
-        "integer" if pa.types.is_int64(ids) or pa.types.is_int32(ids) else "string" if pa.types.is_string(ids) else None
-    )
+    given = bulk_id_type(table.column("id").type)
     if given is None or (rules.id_type or given) != given:
         return [], everything
     kinds = table.column("kind")
@@ -279,7 +199,8 @@ def _sure_rows(table: pa.Table, rules: Rules) -> tuple[list[Part], Array]:
             continue
         rows = np.flatnonzero(pc.fill_null(pc.equal(kinds, kind), False).to_numpy())
         if rows.size:
-            columns = _Columns(table.take(rows) if rows.size < table.num_rows else table, kind)
+            fields = (*_FIELDS, *_OWN_FIELDS[kind])
+            columns = Columns(table.take(rows) if rows.size < table.num_rows else table, fields)
             part = _sure_within(columns, rows, rules) if kind == "within" else _sure_points(columns, kind, rows, rules)
             left[rows[columns.good]] = False
             if columns.good.any():
@@ -287,9 +208,8 @@ def _sure_rows(table: pa.Table, rules: Rules) -> tuple[list[Part], Array]:
     return parts, np.flatnonzero(left)
 
 
-def _sure_points(columns: _Columns, kind: str, rows: Array, rules: Rules) -> Part:
-    latitude = 90.0 if rules.space.metric == "haversine" else 1.7e308
-    x, y = columns.numbers("lon", -1.7e308, 1.7e308), columns.numbers("lat", -latitude, latitude)
+def _sure_points(columns: Columns, kind: str, rows: Array, rules: Rules) -> Part:
+    x, y = columns.numbers("lon", -LARGEST, LARGEST), columns.latitudes("lat", rules.space)
     share = tau = np.zeros(columns.n)
     k = mode = np.zeros(columns.n, dtype=np.int64)
     if kind == "similar":
@@ -304,10 +224,10 @@ def _sure_points(columns: _Columns, kind: str, rows: Array, rules: Rules) -> Par
         columns.flags("backfill"),
         columns.words(),
     )
-    good = _known_ids(columns)
+    ids, good = columns.ids(), columns.good
     return Part(
         kind,
-        _ids(columns),
+        ids,
         PointRows(
             rows[good], x[good], y[good], share[good], tau[good], k[good].astype(np.int32), mode[good].astype(np.int32),
             expires[good], backfill[good],
@@ -317,18 +237,15 @@ def _sure_points(columns: _Columns, kind: str, rows: Array, rules: Rules) -> Par
     )  # fmt: skip
 
 
-def _sure_within(columns: _Columns, rows: Array, rules: Rules) -> Part:
-    latitude = 90.0 if rules.space.metric == "haversine" else 1.7e308
+def _sure_within(columns: Columns, rows: Array, rules: Rules) -> Part:
     columns.good &= columns.get("region").is_null().to_numpy(zero_copy_only=False)
-    x0, x1 = columns.numbers("min_lon", -1.7e308, 1.7e308), columns.numbers("max_lon", -1.7e308, 1.7e308)
-    y0, y1 = columns.numbers("min_lat", -latitude, latitude), columns.numbers("max_lat", -latitude, latitude)
-    columns.good &= (x0 <= x1) & (y0 <= y1)
+    boxes = columns.boxes(rules.space)
     expires, backfill, words = (
         columns.whole("expires", -(2**63), FOREVER, FOREVER),
         columns.flags("backfill"),
         columns.words(),
     )
-    good = _known_ids(columns)
+    ids, good = columns.ids(), columns.good
     positive = words.filter(pa.array(good))
     offsets = np.repeat(
         np.concatenate([[0], np.cumsum(pc.list_value_length(positive).to_numpy(zero_copy_only=False))]), 2
@@ -336,18 +253,8 @@ def _sure_within(columns: _Columns, rows: Array, rules: Rules) -> Part:
     clauses = pa.ListArray.from_arrays(pa.array(offsets[1:].astype(np.int32)), positive.flatten())
     return Part(
         "within",
-        _ids(columns),
-        WithinRows(rows[good], box_rows(np.stack([x0, y0, x1, y1], axis=1)[good]), expires[good], backfill[good]),
+        ids,
+        WithinRows(rows[good], box_rows(boxes[good]), expires[good], backfill[good]),
         clauses,
         np.ones(len(positive), dtype=np.int32),
     )
-
-
-def _known_ids(columns: _Columns) -> Array:
-    columns.good &= columns.get("id").is_valid().to_numpy(zero_copy_only=False)
-    return columns.good
-
-
-def _ids(columns: _Columns) -> pa.Array:
-    ids = columns.get("id").filter(pa.array(columns.good))
-    return ids.cast(pa.int64()) if pa.types.is_integer(ids.type) else ids

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.columns.arena import Array, Ints, Longs, State
+from nearcast.columns.rows import is_sound
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import identity
 from nearcast.text.keys import Keys
@@ -43,6 +44,31 @@ def id_bytes(ids: Sequence[str] | Sequence[int] | pa.Array) -> IdBytes:
         data = values.astype("<i8").view(np.uint8)
         return data, np.arange(len(column) + 1, dtype=np.int64) * _INTEGER_BYTES
     return arrow_bytes(column)
+
+
+def bulk_ids(source: Any) -> pa.Array | None:
+    """Ids given as Arrow, in a column `id` or alone, or as a list of one type: int64 or strings; else None."""
+    if isinstance(source, pa.Table | pa.RecordBatch):
+        if source.schema.names.count("id") != 1:
+            return None
+        source = source.column("id")
+    if isinstance(source, list) and len({type(value) for value in source}) == 1 and type(source[0]) in (int, str):
+        try:
+            return pa.array(source, type=pa.int64() if type(source[0]) is int else pa.string())
+        except (OverflowError, UnicodeEncodeError, pa.ArrowInvalid):
+            return None
+    if isinstance(source, pa.ChunkedArray):
+        source = source.combine_chunks()
+    if not isinstance(source, pa.Array) or bulk_id_type(source.type) is None or not is_sound(source):
+        return None
+    return source.cast(pa.int64()) if pa.types.is_integer(source.type) else source
+
+
+def bulk_id_type(column: pa.DataType) -> str | None:
+    """Whether ids of an Arrow type are integers or strings that can be read in bulk, or None."""
+    if pa.types.is_int64(column) or pa.types.is_int32(column):
+        return "integer"
+    return "string" if pa.types.is_string(column) else None
 
 
 def group_ids(ids: IdBytes) -> Ints:

@@ -45,10 +45,10 @@ def as_table(field: str, source: Any) -> pa.Table | None:
     return source
 
 
-def is_sound(table: pa.Table) -> bool:
-    """Are all strings of a table UTF-8? Arrow does not ask on its own."""
+def is_sound(given: pa.Table | pa.Array) -> bool:
+    """Are all strings of a table or column UTF-8? Arrow does not ask on its own."""
     try:
-        table.validate(full=True)
+        given.validate(full=True)
     except pa.ArrowInvalid:
         return False
     return True

@@ -1,0 +1,245 @@
+"""`Within` subscriptions that stand still: what matching costs an engine, by itself and behind the broker's door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from bench.cases.messages import S1M, Stream, batches
+from bench.figure import Case, Counts, Stopwatch, WrongAnswer
+from nearcast import Broker, Window
+from nearcast.columns.arena import Ints
+from nearcast.columns.decode import KINDS, Rules, decode_subscriptions, pack_clauses
+from nearcast.columns.messages import decode_messages
+from nearcast.columns.subscriptions import WithinRows, WithinTable
+from nearcast.engines.contract import Changes, Surroundings
+from nearcast.engines.oracle import WithinOracle
+from nearcast.text.vocabulary import Vocabulary
+from nearcast.text.words import from_lists
+from nearcast.window.window import LiveMessages, Steps
+from nearcast.workload import s1m, subscriptions
+
+BATCH = 1000
+AP_TREE = "ap_tree"
+
+_SOURCE = 300_000  # messages that subscriptions are drawn from
+_STOP_WORDS = frozenset(
+    "a about all am an and any are as at be been but by can do for from get got had has have he her his how i if in is "
+    "it its just like m me my no not now of on one or our out rt s she so t that the their them there they this to too "
+    "up us was we were what when where who will with you your".split()
+)
+
+
+def engine_class(name: str) -> Callable[..., Any]:
+    """Makes an engine from its table, surroundings and settings: AP-Tree or a rival."""
+    if name != AP_TREE:
+        from bench.rivals.all import BY_NAME
+
+        return BY_NAME[name]
+    from nearcast.engines.within import Settings, WithinTree
+
+    return lambda table, around, **given: WithinTree(table, around, settings=Settings(**given))
+
+
+def drawn(stream: Stream, sizes: dict[str, Any], seed: int, messages: pa.Table, n: int) -> Iterator[pa.Table]:
+    """Tables of `n` subscriptions over the messages; those of `s1m` are its own."""
+    if stream.source == S1M:
+        return s1m.subscriptions(n, seed)
+    return subscriptions.within(
+        subscriptions.Source.of(messages, _STOP_WORDS),
+        n,
+        seed,
+        bounds=stream.space.bounds,
+        areas=tuple(sizes.get("areas", subscriptions.AREAS)),
+        words=tuple(sizes.get("words", (1, 5))),
+        expressions=sizes.get("expressions", False),
+        backfill=False,
+    )
+
+
+class Standing(Case):
+    """`subscriptions` subscriptions in the engine `engine`, which has seen `sample` messages before.
+
+    The engine stands alone, without a broker. Where each draws its messages from is `messages`; `areas`, `words` and
+    `expressions` are those of `workload.subscriptions.within`; `settings` are the engine's own.
+    """
+
+    unit = "messages"
+
+    def prepare(self) -> None:
+        self.open()
+        self.slots = self.register(self.made(self.sizes["subscriptions"]))
+        self.engine = self.make()
+        self.engine.insert(self.slots)
+
+    def open(self) -> None:
+        """The stream, and the messages that were before."""
+        sizes = self.sizes
+        self.stream = Stream(sizes["messages"], self.seed)
+        self.source = self.stream.source
+        self.vocabulary = Vocabulary()
+        self.live = LiveMessages(self.stream.space, Window(count=sizes["sample"]), self.vocabulary)
+        self.around = Surroundings(self.stream.space, self.vocabulary, self.live)
+        self.table = WithinTable(self.vocabulary)
+        self.before = self.stream.take(min(_SOURCE, max(sizes["sample"], sizes["subscriptions"])))
+        for batch in batches(self.before.slice(0, sizes["sample"]), BATCH):
+            self.live.release(self.admit(batch))
+
+    def made(self, n: int) -> Iterator[pa.Table]:
+        """Tables of `n` subscriptions."""
+        return drawn(self.stream, self.sizes, self.seed, self.before, n)
+
+    def make(self) -> Any:
+        """An engine without subscriptions."""
+        return engine_class(self.sizes["engine"])(self.table, self.around, **self.sizes.get("settings", {}))
+
+    def register(self, tables: Iterator[pa.Table]) -> Ints:
+        """Write subscriptions to the table; returns their slots."""
+        slots = [np.zeros(0, np.int32)]
+        for given in tables:
+            batch = decode_subscriptions(given, Rules(self.stream.space, True, None))
+            if batch.rejects:
+                raise WrongAnswer(f"a subscription was refused: {batch.rejects[0]}")
+            for part in batch.parts:
+                assert isinstance(part.given, WithinRows)
+                clauses, n_entries = pack_clauses(self.vocabulary.encode(from_lists(part.words)), part.n_clauses)
+                first = len(self.table)
+                numbers = np.arange(first, first + len(part.ids), dtype=np.int32)
+                slots.append(self.table.insert(part.given, clauses, n_entries, numbers, self.live.last))
+        return np.concatenate(slots)
+
+    def admit(self, batch: pa.Table) -> Steps:
+        """Take messages in."""
+        steps, _, n_done = self.live.admit(decode_messages(batch, self.stream.space, self.live.table.ids.type))
+        if n_done != batch.num_rows:
+            raise WrongAnswer("a batch of new ids was not taken in whole")
+        return steps
+
+    def check(self) -> int:
+        steps = self.admit(self.stream.take(self.sizes["checked"]))
+        compare(self.engine.publish(steps), WithinOracle(self.table, self.around).publish(steps))
+        self.live.release(steps)
+        return int(self.sizes["checked"])
+
+    def repeat(self, watch: Stopwatch) -> int:
+        n_messages = n_matches = 0
+        for batch in batches(self.stream.take(self.sizes["published"]), BATCH):
+            steps = self.admit(batch)
+            with watch:
+                n_matches += self.engine.publish(steps).slots.size
+            self.live.release(steps)
+            n_messages += batch.num_rows
+        return n_matches if self.unit == "matches" else n_messages
+
+    def counts(self) -> Counts:
+        stats = self.engine.stats()
+        counted = {name: value for name, value in stats.items() if isinstance(value, int | float) and name != "bytes"}
+        table_bytes = self.table.nbytes
+        each = (table_bytes + stats["bytes"]) / max(1, len(self.table))
+        return {**counted, "index_bytes": stats["bytes"], "table_bytes": table_bytes, "subscription_bytes": each}
+
+
+class StandingPerMatch(Standing):
+    """The same; what is counted are matches."""
+
+    unit = "matches"
+
+
+class Building(Standing):
+    """Bulk construction: a repetition files all subscriptions in a new engine."""
+
+    unit = "subscriptions"
+
+    def repeat(self, watch: Stopwatch) -> int:
+        del self.engine
+        self.engine = self.make()
+        with watch:
+            self.engine.insert(self.slots)
+        return self.slots.size
+
+
+class Delivery(Case):
+    """Subscriptions in a broker whose `Within` engine is `engine`; messages come as Arrow batches of 1,000.
+
+    There is no window: subscribers are notified and nothing is kept.
+    """
+
+    unit = "messages"
+
+    def prepare(self) -> None:
+        sizes = self.sizes
+        self.stream = Stream(sizes["messages"], self.seed)
+        self.source = self.stream.source
+        self.broker = Broker(self.stream.space)
+        self.engine = put_in(self.broker, sizes["engine"], **sizes.get("settings", {}))
+        before = self.stream.take(min(_SOURCE, sizes["subscriptions"]))
+        made = drawn(self.stream, sizes, self.seed, before, sizes["subscriptions"])
+        rejects = self.broker.subscribe_many(pa.concat_tables(list(made))).rejects
+        if rejects:
+            raise WrongAnswer(f"a subscription was refused: {rejects[0]}")
+
+    def check(self) -> int:
+        """The updates for some messages, against the brute force in the same broker."""
+        waiting = self.stream.take(self.sizes["checked"])
+        told = set(pairs(self.broker.publish(waiting).to_arrow()))
+        right = WithinOracle(self.broker._within, self.broker._around)
+        swap(self.broker, right)
+        try:
+            renamed = waiting.set_column(0, "id", pa.array(-waiting["id"].to_numpy()))
+            expected = {(who, -message) for who, message in pairs(self.broker.publish(renamed).to_arrow())}
+        finally:
+            swap(self.broker, self.engine)
+        if told != expected:
+            raise WrongAnswer(f"{len(told - expected)} matches too many, {len(expected - told)} missing")
+        return int(self.sizes["checked"])
+
+    def repeat(self, watch: Stopwatch) -> int:
+        waiting = batches(self.stream.take(self.sizes["published"]), BATCH)
+        publish = self.broker.publish
+        with watch:
+            for batch in waiting:
+                publish(batch)
+                watch.lap("batch of 1,000")
+        return sum(batch.num_rows for batch in waiting)
+
+    def counts(self) -> Counts:
+        stats = self.broker.stats()
+        engine = stats["engines"]["within"]
+        counted = {name: value for name, value in engine.items() if isinstance(value, int | float) and name != "bytes"}
+        each = stats["bytes"]["subscriptions"] / max(1, stats["subscriptions"]["all"])
+        return {**counted, "index_bytes": engine["bytes"], "subscription_bytes": each}
+
+
+def compare(told: Changes, right: Changes) -> None:
+    """Equal matches, in whatever order inside an event.
+
+    Raises
+    ------
+    WrongAnswer
+        With the first event that differs.
+    """
+    said, expected = (sorted(zip(*(column.tolist() for column in them[:4]), strict=True)) for them in (told, right))
+    if said != expected:
+        differing = sorted(set(said) ^ set(expected)) or [("twice", said)]
+        raise WrongAnswer(f"(event, subscription, message, sign) {differing[0]} and {len(differing) - 1} others differ")
+
+
+def pairs(updates: pa.Table) -> Iterator[tuple[int, int]]:
+    """Subscription and message of each update."""
+    return zip(updates["subscription"].to_pylist(), updates["message"].to_pylist(), strict=True)
+
+
+def put_in(broker: Broker, name: str, **settings: Any) -> Any:
+    """Let another engine answer for `Within` in a broker that has no subscriptions yet."""
+    engine = engine_class(name)(broker._within, broker._around, **settings)
+    swap(broker, engine)
+    return engine
+
+
+def swap(broker: Broker, engine: Any) -> None:
+    """Let this engine answer for `Within`."""
+    kind = KINDS.index("within")
+    broker._notifiers[kind] = broker._engines[kind] = engine

@@ -1,0 +1,60 @@
+"""Who comes and who goes: ids that are new, and ids whose subscriptions end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.broker.registry import Registry, unknown
+from nearcast.columns.arena import Ints
+from nearcast.columns.decode import Part
+from nearcast.columns.ids import bulk_ids, group_ids, id_bytes
+from nearcast.columns.rows import rows_of
+from nearcast.errors import DuplicateId
+from nearcast.model.update import Reject
+
+
+def new_ids_only(parts: list[Part], registry: Registry, clock: int) -> tuple[list[Part], list[Reject]]:
+    """Reject ids that an earlier subscription or row has; leave out what has ended already."""
+    if not parts:
+        return [], []
+    ids = pa.concat_arrays([part.ids for part in parts])
+    rows = np.concatenate([part.given.rows for part in parts])
+    open_ended = np.concatenate([part.given.expires for part in parts]) > clock
+    taken = registry.find_many(ids) >= 0 if len(registry) else np.zeros(rows.size, dtype=bool)
+    groups = group_ids(id_bytes(ids))
+    candidates = np.flatnonzero(open_ended & ~taken)
+    candidates = candidates[np.argsort(rows[candidates], kind="stable")]
+    first = candidates[np.unique(groups[candidates], return_index=True)[1]]
+    new = np.zeros(rows.size, dtype=bool)
+    new[first] = True
+    since = np.full(groups.max() + 1, rows.max() + 1)  # by id: the row that registers it
+    since[groups[first]] = rows[first]
+    rejects = []
+    for at in np.flatnonzero(taken | (rows > since[groups])).tolist():
+        error = DuplicateId("id", ids[at].as_py(), "must not be the id of another subscription")
+        rejects.append(Reject(int(rows[at]), "id", str(error)))
+    if new.all():
+        return parts, rejects
+    ends = np.cumsum([len(part.ids) for part in parts])
+    kept = [part.filter(keep) for part, keep in zip(parts, np.split(new, ends[:-1]), strict=True)]
+    return [part for part in kept if len(part.ids)], rejects
+
+
+def ending(source: Any, registry: Registry) -> tuple[Ints, list[Reject]]:
+    """Numbers of the subscriptions named, each once, and a reject for every row that names nobody any more."""
+    ids = bulk_ids(source)
+    if ids is None:
+        named = [value.get("id") if isinstance(value, Mapping) else value for value in rows_of("ids", source)]
+        ids = bulk_ids(named)
+    numbers = np.array([registry.find(id) for id in named], dtype=np.int32) if ids is None else registry.find_many(ids)
+    found, first = np.unique(numbers, return_index=True)
+    ends = np.zeros(numbers.size, dtype=bool)
+    ends[first[found >= 0]] = True
+    lost = np.flatnonzero(~ends)
+    values = [named[row] for row in lost.tolist()] if ids is None else ids.take(pa.array(lost)).to_pylist()
+    rejects = [Reject(row, "id", str(unknown(value))) for row, value in zip(lost.tolist(), values, strict=True)]
+    return numbers[ends], rejects

@@ -1,0 +1,109 @@
+"""Moves meet the subscriptions that they are for: checked against their kinds, and put in turns of each one once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nearcast.broker.registry import Registry, unknown
+from nearcast.columns.arena import Array, Ints
+from nearcast.columns.decode import KINDS
+from nearcast.columns.moves import Moves, from_objects, sure_moves
+from nearcast.columns.rows import as_table, is_sound, mappings, rows_of
+from nearcast.errors import InvalidInput
+from nearcast.model.codec import move_from_json
+from nearcast.model.event import Move
+from nearcast.model.update import Reject
+from nearcast.space.space import Space
+
+_WITHIN, _NEAREST = KINDS.index("within"), KINDS.index("nearest")
+
+
+class Movable(NamedTuple):
+    """What decides whether a subscription may move somewhere."""
+
+    registry: Registry
+    space: Space
+    has_window: bool
+
+    def check(self, move: Move) -> None:
+        """Refuse a move that does not fit its subscription, or one of nobody."""
+        number = self.registry.find(move.id)
+        if number < 0:
+            raise unknown(move.id)
+        kind, _ = self.registry.where(number)
+        if kind == _WITHIN:
+            if move.region is None:
+                raise InvalidInput("region", None, "is required to move a within subscription")
+            self.space.check_region(move.region)
+        elif move.lon is None or move.lat is None:
+            raise InvalidInput(
+                "region", move.region, f"must be left out to move a {KINDS[kind]} subscription, which has a place"
+            )
+        else:
+            self.space.check_point(move.lon, move.lat)
+        if kind == _NEAREST and not self.has_window:
+            raise InvalidInput("id", move.id, "must not be a nearest subscription: without a window it cannot move")
+
+    def fits(self, moves: Moves) -> Array:
+        """Which of many moves that are right by themselves `check` would let pass."""
+        numbers = self.registry.find_many(moves.ids)
+        kinds = self.registry.places(numbers)[0]
+        fits: Array = (numbers >= 0) & ((kinds == _WITHIN) == moves.to_regions)
+        return fits if self.has_window else fits & (kinds != _NEAREST)
+
+
+def one_move(move: Move, movable: Movable) -> list[Moves]:
+    """A single move; raises InvalidInput if it is refused."""
+    movable.check(move)
+    return from_objects([(0, move)], movable.space)
+
+
+def many_moves(source: Any, movable: Movable) -> tuple[list[Moves], list[Reject]]:
+    """All moves of a batch that can be made, and why the others cannot."""
+    table = as_table("moves", source)
+    parts: list[Moves] = []
+    if table is None or not is_sound(table):
+        rest: Iterable[tuple[int, Any]] = enumerate(rows_of("moves", source))
+    else:
+        left = np.ones(table.num_rows, dtype=bool)
+        for sure in sure_moves(table, movable.space, movable.registry.ids.type):
+            fits = movable.fits(sure)
+            parts.append(sure if fits.all() else sure.take(np.flatnonzero(fits)))
+            left[parts[-1].rows] = False
+        rows = np.flatnonzero(left)
+        rest = zip(rows.tolist(), mappings(table.take(rows)), strict=True)
+    good: list[tuple[int, Move]] = []
+    rejects: list[Reject] = []
+    for row, value in rest:
+        try:
+            move = value if isinstance(value, Move) else move_from_json(value)
+            movable.check(move)
+        except InvalidInput as error:
+            rejects.append(Reject(row, error.field, str(error)))
+        else:
+            good.append((row, move))
+    return parts + from_objects(good, movable.space), rejects
+
+
+def in_turns(parts: list[Moves], registry: Registry) -> Iterator[tuple[int, Ints, Moves]]:
+    """Kind, slots and moves, cut so that nobody moves twice at once; each subscription's moves stay in order."""
+    if not parts:
+        return
+    numbers = np.concatenate([registry.find_many(part.ids) for part in parts])
+    rows = np.concatenate([part.rows for part in parts])
+    kinds, slots = registry.places(numbers)
+    part_of = np.repeat(np.arange(len(parts)), [part.rows.size for part in parts])
+    first = np.cumsum([0] + [part.rows.size for part in parts])
+    order = np.lexsort((rows, numbers))
+    begins = np.flatnonzero(np.diff(numbers[order], prepend=-1))
+    turns = np.empty(rows.size, dtype=np.int64)
+    turns[order] = np.arange(rows.size) - np.repeat(begins, np.diff(begins, append=rows.size))
+    order = np.lexsort((kinds, part_of, turns))
+    keys = np.stack([turns, part_of, kinds])[:, order]
+    for at in np.split(order, np.flatnonzero(np.diff(keys).any(axis=0)) + 1):
+        if at.size:
+            part = int(part_of[at[0]])
+            yield int(kinds[at[0]]), slots[at], parts[part].take(at - first[part])

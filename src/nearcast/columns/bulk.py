@@ -1,0 +1,111 @@
+"""Columns of an Arrow table with the checks that bulk decoding needs: rows that are surely right, without objects."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nearcast.columns.arena import Array, Floats, Ints
+from nearcast.columns.messages import list_parents
+from nearcast.space.space import Space
+
+SIDES = ("min_lon", "min_lat", "max_lon", "max_lat")
+WORDS = pa.list_(pa.string())
+LARGEST = 1.7e308  # of the numbers that are surely finite
+
+_PLAIN = (
+    r"^[0-9a-z]+( [0-9a-z]+)*$"  # what the expression language and the text rules surely read as words, all of them
+)
+
+
+class Columns:
+    """Columns of a table with the checks that bulk decoding needs; `good` says which rows are still sure."""
+
+    def __init__(self, table: pa.Table, fields: Collection[str]) -> None:
+        self.table = table
+        self.fields = fields
+        self.n = table.num_rows
+        self.good = np.ones(self.n, dtype=bool)
+        for name in table.column_names:
+            if name not in fields:
+                self.good &= self.table.column(name).is_null().to_numpy()
+
+    def get(self, name: str) -> pa.Array:
+        if name not in self.table.column_names:
+            return pa.nulls(self.n)
+        return self.table.column(name).combine_chunks()
+
+    def numbers(self, name: str, lowest: float, highest: float, default: float | None = None) -> Array:
+        column = self.get(name)
+        if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type) or pa.types.is_null(column.type)):
+            self.good[:] = False
+            return np.zeros(self.n)
+        fill = float("nan") if default is None else default
+        values = pc.fill_null(column.cast(pa.float64(), safe=False), fill).to_numpy(zero_copy_only=False)
+        self.good &= (values >= lowest) & (values <= highest)
+        return values  # type: ignore[no-any-return]
+
+    def whole(self, name: str, lowest: int, highest: int, default: int | None) -> Array:
+        column = self.get(name)
+        if not (pa.types.is_signed_integer(column.type) or pa.types.is_null(column.type)):
+            self.good[:] = False
+            return np.zeros(self.n, dtype=np.int64)
+        values = column.cast(pa.int64())
+        if default is None:
+            self.good &= values.is_valid().to_numpy(zero_copy_only=False)
+        numbers = pc.fill_null(values, lowest if default is None else default).to_numpy(zero_copy_only=False)
+        self.good &= (numbers >= lowest) & (numbers <= highest)
+        return numbers  # type: ignore[no-any-return]
+
+    def choice(self, name: str, options: tuple[str, ...]) -> Ints:
+        column = self.get(name)
+        if pa.types.is_null(column.type):
+            return np.zeros(self.n, dtype=np.int32)
+        if not pa.types.is_string(column.type):
+            self.good[:] = False
+            return np.zeros(self.n, dtype=np.int32)
+        found = pc.index_in(pc.fill_null(column, options[0]), value_set=pa.array(options))
+        self.good &= found.is_valid().to_numpy(zero_copy_only=False)
+        return pc.fill_null(found, 0).to_numpy(zero_copy_only=False).astype(np.int32)  # type: ignore[no-any-return]
+
+    def flags(self, name: str) -> Array:
+        column = self.get(name)
+        if not (pa.types.is_boolean(column.type) or pa.types.is_null(column.type)):
+            self.good[:] = False
+            return np.ones(self.n, dtype=bool)
+        return pc.fill_null(column.cast(pa.bool_()), True).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+    def words(self) -> pa.Array:
+        """Words of rows whose keywords are ASCII words in lower case, as list or string."""
+        column = self.get("keywords")
+        if pa.types.is_list(column.type) and pa.types.is_string(column.type.value_type):
+            flat = column.flatten()
+            sure = pc.fill_null(pc.match_substring_regex(flat, "^[0-9a-z]+$"), False)
+            self.good &= pc.fill_null(pc.greater(pc.list_value_length(column), 0), False).to_numpy(zero_copy_only=False)
+            self.good[list_parents(column)[~sure.to_numpy(zero_copy_only=False)]] = False
+            return column
+        if not pa.types.is_string(column.type):
+            self.good[:] = False
+            return pa.nulls(self.n, type=WORDS)
+        self.good &= pc.fill_null(pc.match_substring_regex(column, _PLAIN), False).to_numpy(zero_copy_only=False)
+        return pc.split_pattern(column, " ")
+
+    def latitudes(self, name: str, space: Space) -> Array:
+        return self.numbers(name, *((-90.0, 90.0) if space.metric == "haversine" else (-LARGEST, LARGEST)))
+
+    def boxes(self, space: Space) -> Floats:
+        """Boxes given by their four sides, float64[n, 4]; those across the date line are not sure."""
+        x0, x1 = (self.numbers(name, -LARGEST, LARGEST) for name in ("min_lon", "max_lon"))
+        y0, y1 = (self.latitudes(name, space) for name in ("min_lat", "max_lat"))
+        self.good &= (x0 <= x1) & (y0 <= y1)
+        return np.stack([x0, y0, x1, y1], axis=1)
+
+    def ids(self) -> pa.Array:
+        """The ids of the rows that are good, int64 or string; a row without one is not. The last column to ask for."""
+        column = self.get("id")
+        self.good &= column.is_valid().to_numpy(zero_copy_only=False)
+        ids = column.filter(pa.array(self.good))
+        return ids.cast(pa.int64()) if pa.types.is_integer(ids.type) else ids

@@ -1,0 +1,77 @@
+"""Moves as callers give them become columns: which row, which id, and the place or region it goes to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.columns.arena import Array, Floats, Longs
+from nearcast.columns.bulk import LARGEST, SIDES, Columns
+from nearcast.columns.ids import bulk_id_type
+from nearcast.columns.shapes import RegionRows, box_rows, region_rows
+from nearcast.model.checks import LAST_INSTANT
+from nearcast.model.event import Move
+from nearcast.space.space import Space
+
+_FIELDS = ("event", "id", "ts")
+
+
+class Moves(NamedTuple):
+    """Moves in the order given, all to a place or all to a region."""
+
+    rows: Longs  # row numbers in the caller's batch
+    ids: pa.Array
+    goals: Floats | RegionRows  # places are float64[n, 2]
+
+    @property
+    def to_regions(self) -> bool:
+        return isinstance(self.goals, RegionRows)
+
+    def take(self, at: Longs) -> Moves:
+        """Only these rows."""
+        goals = self.goals.take(at) if isinstance(self.goals, RegionRows) else self.goals[at]
+        return Moves(self.rows[at], self.ids.take(pa.array(at)), goals)
+
+
+def from_objects(given: list[tuple[int, Move]], space: Space) -> list[Moves]:
+    """Moves by row."""
+    placed = [(row, move) for row, move in given if move.region is None]
+    others = [(row, move, move.region) for row, move in given if move.region is not None]
+    parts = []
+    if placed:
+        rows, moves = zip(*placed, strict=True)
+        places = np.array([(move.lon, move.lat) for move in moves], dtype=np.float64)
+        parts.append(Moves(np.array(rows, dtype=np.int64), pa.array([move.id for move in moves]), places))
+    if others:
+        rows, moves, regions = zip(*others, strict=True)
+        goals = region_rows(list(regions), space)
+        parts.append(Moves(np.array(rows, dtype=np.int64), pa.array([move.id for move in moves]), goals))
+    return parts
+
+
+def sure_moves(table: pa.Table, space: Space, id_type: str | None) -> list[Moves]:
+    """The rows of a table that are surely right by themselves: ids of the type given, and a place or four sides."""
+    if "id" not in table.column_names or id_type is None or bulk_id_type(table.column("id").type) != id_type:
+        return []
+    boxed = np.zeros(table.num_rows, dtype=bool)
+    if SIDES[0] in table.column_names:
+        boxed = table.column(SIDES[0]).is_valid().to_numpy()
+    parts = []
+    for rows, fields in ((np.flatnonzero(~boxed), ("lon", "lat")), (np.flatnonzero(boxed), SIDES)):
+        if rows.size:
+            columns = Columns(table.take(rows) if rows.size < table.num_rows else table, (*_FIELDS, *fields))
+            parts.append(_sure(columns, rows, space))
+    return parts
+
+
+def _sure(columns: Columns, rows: Array, space: Space) -> Moves:
+    columns.whole("ts", -LAST_INSTANT, LAST_INSTANT, 0)
+    if "min_lon" in columns.fields:
+        boxes = columns.boxes(space)
+        ids = columns.ids()
+        return Moves(rows[columns.good], ids, box_rows(boxes[columns.good]))
+    x, y = columns.numbers("lon", -LARGEST, LARGEST), columns.latitudes("lat", space)
+    ids = columns.ids()
+    return Moves(rows[columns.good], ids, np.stack([x, y], axis=1)[columns.good])
