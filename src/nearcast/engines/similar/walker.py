@@ -1,0 +1,2 @@
+def check_index(index, subscriptions, used, around):
+    pass
