@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from bench.rivals.base import Rival
+from bench.rivals.iq_tree import IQTree
+from bench.rivals.rq_tree import RQTree
 from bench.rivals.scan import Scan
+from bench.rivals.trie_qd import TrieQd
 from bench.rivals.two_level import TwoLevel
 
-RIVALS: tuple[type[Rival], ...] = (Scan, TwoLevel)
+RIVALS: tuple[type[Rival], ...] = (Scan, TwoLevel, IQTree, RQTree, TrieQd)
 BY_NAME = {rival.name: rival for rival in RIVALS}

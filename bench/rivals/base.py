@@ -163,7 +163,7 @@ class Filing(Rival):
         return entries_of(rows, slots, self.within.layout.clauses, self._metric, self._counts)
 
     def publish(self, steps: Steps) -> Changes:
-        if self._n_filed and steps.arrivals.size:
+        if self._n_filed and (steps.arrivals >= 0).any():
             starts, keys = self._probe(steps)
             self._probes = Probes(starts, keys, np.empty(int(np.diff(starts).max()), np.int64))
         return super().publish(steps)

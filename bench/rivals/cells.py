@@ -160,14 +160,12 @@ def new_tree(bounds: Bounds, x: Floats, y: Floats) -> Tree:
 
 def cells_of(entries: Array, groups: Ints, weights: Array, tree: Tree) -> tuple[Longs, Ints]:
     """Keys of all entries, and for each the entry."""
-    parts: list[tuple[Longs, Ints]] = []
+    parts: list[tuple[Longs, Ints]] = [(np.zeros(0, np.int64), np.zeros(0, np.int32))]
     done = 0
-    keys, owners = np.empty(0, np.int64), np.empty(0, np.int32)
     while done < entries.size:
         room = max(4096, 4 * (entries.size - done))
         keys, owners = np.empty(room, np.int64), np.empty(room, np.int32)
         done, n = file_in_cells(done, entries, groups, weights, tree, keys, owners)
         parts.append((keys[:n], owners[:n]))
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+    keys, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return keys, owners

@@ -9,8 +9,12 @@ import numpy as np
 
 from bench.rivals.jit import kernel
 from nearcast.columns.arena import Array, Ints, record
-from nearcast.columns.shapes import CIRCLE
+from nearcast.columns.messages import FOREVER
+from nearcast.columns.shapes import BOX, CIRCLE
 from nearcast.space.distance import EUCLIDEAN
+
+SURE = 1 << 30  # in a tag: words and a place well inside the box are all that it takes to match
+NEAR = 5e-7  # relative, more than all roundings of a box: a place nearer to its border needs the exact check
 
 _LARGEST = 3.4e38  # of a 32-bit float
 _LOOSE = 1.2e-7  # relative, twice the rounding to a 32-bit float
@@ -21,7 +25,7 @@ ENTRY = record(
     ("x1", "f4"),
     ("y1", "f4"),
     ("slot", "i4"),
-    ("tag", "i4"),  # where the clause begins, counted from the first of its subscription
+    ("tag", "i4"),  # where the clause begins, counted from the first of its subscription; with SURE, see there
     ("second", "i4"),  # its second and third rarest words; the rarest again where it has no more
     ("third", "i4"),
 )
@@ -44,6 +48,17 @@ def round_down(value):
 def round_up(value):
     """A 32-bit float that is not smaller."""
     return np.float32(max(value + abs(value) * _LOOSE + 1e-37, -_LARGEST))
+
+
+@kernel
+def well_inside(entry, x, y):
+    """Does the place lie in the box of the entry, whatever the rounding?"""
+    return (
+        x - entry.x0 > abs(entry.x0) * NEAR + 1e-36
+        and entry.x1 - x > abs(entry.x1) * NEAR + 1e-36
+        and y - entry.y0 > abs(entry.y0) * NEAR + 1e-36
+        and entry.y1 - y > abs(entry.y1) * NEAR + 1e-36
+    )
 
 
 @kernel
@@ -102,6 +117,9 @@ def enter_clauses(rows, slots, clauses, metric, counts, entries):
             entry.x0, entry.y0 = round_down(x0), round_down(row.y0)
             entry.x1, entry.y1 = round_up(x1), round_up(row.y1)
             entry.slot, entry.tag = slots[i], at - row.clause_start
+            if clauses[at] <= 3 and clauses[at + 1] == 0 and row.clause_size == 2 + clauses[at]:
+                if row.region_kind == BOX and row.x0 <= row.x1 and row.expires == FOREVER:
+                    entry.tag |= SURE
             entry.second, entry.third = second if second >= 0 else first, third if third >= 0 else first
             entries.words[n] = first
             n += 1

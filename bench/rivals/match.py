@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bench.rivals.clauses import first_clause
+from bench.rivals.clauses import SURE, first_clause, well_inside
 from bench.rivals.jit import kernel
 from bench.rivals.lists import NOT_THERE, find_head
 from nearcast.columns.arena import Array, Ints, Longs
@@ -84,7 +84,9 @@ def match_many(steps, first, messages, subscriptions, metric, probes, lists, wor
                 if present[entry.second] == 0 or present[entry.third] == 0:
                     continue
                 n_verified += 1
-                if verify(subscriptions, entry.slot, entry.tag, metric, x, y, steps.clocks[event], present):
+                if (entry.tag & SURE and well_inside(entry, x, y)) or verify(
+                    subscriptions, entry.slot, entry.tag & ~SURE, metric, x, y, steps.clocks[event], present
+                ):
                     work.events[n], work.slots[n] = event, entry.slot
                     n += 1
         mark(messages, message, 0, present)

@@ -18,7 +18,7 @@ from nearcast.window.window import Steps
 
 _FINEST = 6  # levels of grids: 1 x 1 to 64 x 64 cells
 _SHORT = 32  # lists up to here have no grid
-_MOST_COPIES = 6.0  # of an entry, on average over the list
+_MOST_COPIES = 10.0  # of an entry, on average over the list
 
 N, WIDE, HIGH, AREA = range(4)  # what is summed up of the boxes of a word
 

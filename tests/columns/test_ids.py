@@ -19,7 +19,7 @@ SOME_IDS = st.one_of(st.lists(st.text("aé\U0001f525", max_size=3), max_size=12)
 def filed(values: list[Any]) -> tuple[Ids, np.ndarray]:
     ids = Ids()
     ids.type = id_type(values[0]) if values else None
-    return ids, ids.keys.add_many(*id_bytes(values))
+    return ids, ids.add_many(id_bytes(values))
 
 
 def rows(ids: IdBytes) -> list[bytes]:
@@ -39,6 +39,15 @@ def test_ids_come_back_as_they_were_given(values: list[Any]) -> None:
     assert other.to_arrow(slots).to_pylist() == values
     assert other.type == ids.type
     assert ids.nbytes > 0
+
+
+@given(SOME_IDS)
+def test_stored_ids_come_back_and_are_not_found(values: list[Any]) -> None:
+    ids, slots = filed(values)
+    again = ids.store_many(id_bytes(values))
+    assert not set(again.tolist()) & set(slots.tolist())
+    assert ids.to_arrow(again).to_pylist() == values
+    assert [ids.find(value) for value in values] == slots.tolist()
 
 
 @given(SOME_IDS)

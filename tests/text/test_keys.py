@@ -147,3 +147,15 @@ def test_a_state_without_keys():
     keys = Keys().load({name: np.array(array) for name, array in Keys().state().items()})
     assert keys.find_many(*packed([b"a", b""])).tolist() == [-1, -1]
     assert keys.add_many(*packed([b"a", b""])).tolist() == [0, 1]
+
+
+def test_room_that_was_asked_for_is_there() -> None:
+    many = [str(n).encode() for n in range(1000)]
+    data, starts = packed(many)
+    keys = Keys(len(many), data.size)
+    before = keys.nbytes
+    assert keys.add_many(data, starts).tolist() == list(range(1000))
+    assert keys.nbytes == before
+    keys.store_many(data, starts)
+    assert len(keys) == 2000
+    assert keys.nbytes < 3 * before

@@ -236,7 +236,7 @@ class Broker:
         said: list[Updates] = []
         at, n = 0, batch.x.size
         while at < n:
-            part = batch.slice(at, min(at + _CHUNK, n))
+            part = batch if n <= _CHUNK and at == 0 else batch.slice(at, min(at + _CHUNK, n))
             steps, status, n_done = self._live.admit(part)
             for row in np.flatnonzero((status == DUPLICATE) | (status == TOO_FAR_AHEAD)).tolist():
                 error = self._refusal(int(status[row]), part.id(row), int(part.ts[row]))
@@ -245,7 +245,7 @@ class Broker:
                 rejects.append(Reject(int(part.rows[row]), error.field, str(error)))
             said.append(self._take(steps))
             at += n_done
-        return Updates.concat([*said, self._updates([])], sorted(rejects, key=lambda reject: reject.row))
+        return Updates.concat(said or [self._updates([])], sorted(rejects, key=lambda reject: reject.row))
 
     def _refusal(self, status: int, id: str | int, ts: int) -> InvalidInput:
         if status == DUPLICATE:
@@ -276,8 +276,8 @@ class Broker:
             len(table) > 2 * self._n_kept_swept + _LEAST_SWEEP or not len(self._points[_NEAREST])
         ):
             held = np.zeros(table.ids.keys.capacity, dtype=bool)
-            for keeper in self._keepers.values():
-                keeper.mark_messages(held)
+            if len(self._points[_NEAREST]):
+                self._keepers[_NEAREST].mark_messages(held)
             self._live.keep_only(held)
             self._n_kept_swept = len(table)
         if len(self._vocabulary) > 2 * self._n_terms_swept + _LEAST_SWEEP:

@@ -51,7 +51,7 @@ class Registry:
     def add(self, ids: pa.Array, kind: int) -> Ints:
         """Numbers for new ids; `place` must follow."""
         self.ids.type = self.ids.type or ("integer" if pa.types.is_integer(ids.type) else "string")
-        numbers = self.ids.keys.add_many(*id_bytes(ids))
+        numbers = self.ids.add_many(id_bytes(ids))
         capacity = self.ids.keys.capacity
         self._kinds, self._slots = with_room(self._kinds, capacity), with_room(self._slots, capacity)
         self._serials = with_room(self._serials, capacity)

@@ -42,16 +42,17 @@ def to_updates(
     spoken = [(table, changes) for table, changes in said if changes.slots.size]
     if not spoken:
         return Updates.none(rejects, registry.ids.arrow_type, messages.ids.arrow_type)
-    numbers = np.concatenate([table.rows["number"][changes.slots] for table, changes in spoken])
-    changes = together([changes for _, changes in spoken])
+    numbers, changes = spoken[0][0].numbers.take(spoken[0][1].slots), spoken[0][1]
     if len(spoken) > 1:
-        order = np.argsort(changes.events, kind="stable")
+        numbers = np.concatenate([table.numbers.take(them.slots) for table, them in spoken])
+        changes = together([them for _, them in spoken])
+        order = np.argsort(changes.events, kind="stable")  # runs that are in order already: a merge
         numbers, changes = numbers[order], changes.take(order)
     return Updates.of(
         registry.ids.to_arrow(numbers),
         messages.ids.to_arrow(changes.messages),
         changes.signs,
         changes.scores,
-        clocks[changes.events],
+        clocks.take(changes.events),
         rejects,
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nearcast.columns.arena import Array, Ints, Longs, State
+from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.rows import is_sound
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import identity
@@ -75,7 +75,7 @@ def group_ids(ids: IdBytes) -> Ints:
     """A number per row; rows of equal ids share it."""
     if ids[1].size <= 2:
         return np.zeros(ids[1].size - 1, dtype=np.int32)
-    return Keys().add_many(*ids)
+    return Keys(ids[1].size, ids[0].size).add_many(*ids)
 
 
 class Ids:
@@ -84,6 +84,21 @@ class Ids:
     def __init__(self) -> None:
         self.keys = Keys()
         self.type: str | None = None  # fixed by the first id that is accepted
+        self._integers = np.zeros(0, dtype=np.int64)  # by slot: read at once what lies two steps away in the keys
+
+    def add_many(self, ids: IdBytes) -> Ints:
+        """Slots of ids that can be found from now on, where they are new; the type must be fixed."""
+        return self._remember(self.keys.add_many(*ids), ids)
+
+    def store_many(self, ids: IdBytes) -> Ints:
+        """New slots of ids that are never found; the type must be fixed."""
+        return self._remember(self.keys.store_many(*ids), ids)
+
+    def _remember(self, slots: Ints, ids: IdBytes) -> Ints:
+        if self.type == "integer":
+            self._integers = with_room(self._integers, self.keys.capacity)
+            self._integers[slots] = ids[0].view("<i8")
+        return slots
 
     def find(self, value: Any) -> int:
         """Slot of an id, or -1."""
@@ -101,8 +116,7 @@ class Ids:
     def to_arrow(self, slots: Ints) -> pa.Array:
         """The ids of these slots, as they were given."""
         if self.type == "integer":
-            data, _ = self.keys.take(slots)
-            return pa.array(data.view("<i8"))
+            return pa.array(self._integers.take(slots))
         return self.keys.to_arrow_strings(slots)
 
     def value(self, slot: int) -> str | int:
@@ -111,11 +125,12 @@ class Ids:
 
     @property
     def nbytes(self) -> int:
-        return self.keys.nbytes
+        return self.keys.nbytes + self._integers.nbytes
 
     def state(self) -> State:
-        return {"type": self.type, "keys": self.keys.state()}
+        return {"type": self.type, "keys": self.keys.state(), "integers": self._integers}
 
     def load(self, state: State) -> None:
         self.type = state["type"]
         self.keys.load(state["keys"])
+        self._integers = state["integers"]

@@ -155,10 +155,10 @@ def _from_table(table: pa.Table, space: Space, expected: str | None) -> MessageB
     ids, texts, keywords = column("id"), column("text"), column("keywords")
     x = _floats(column("lon"))
     y = _floats(column("lat"))
-    good = np.isfinite(x) & np.isfinite(y) & ids.is_valid().to_numpy(zero_copy_only=False)
+    good = np.isfinite(x) & np.isfinite(y) & _valid(ids)
     if space.metric == "haversine":
         good &= np.abs(y) <= 90.0
-    good &= texts.is_valid().to_numpy(zero_copy_only=False) != keywords.is_valid().to_numpy(zero_copy_only=False)
+    good &= _valid(texts) != _valid(keywords)
     if pa.types.is_list(keywords.type) and keywords.flatten().null_count:
         good[list_parents(keywords)[keywords.flatten().is_null().to_numpy(zero_copy_only=False)]] = False
     ts = _longs(column("ts"), MISSING)
@@ -201,14 +201,25 @@ def list_parents(column: pa.Array) -> Longs:
     return np.repeat(np.arange(len(column)), lengths)
 
 
+def _valid(column: pa.Array) -> Array:
+    if column.null_count in (0, len(column)):
+        return np.full(len(column), column.null_count == 0)
+    return column.is_valid().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
 def _floats(column: pa.Array) -> Floats:
-    values = column.cast(pa.float64(), safe=False)
-    return pc.fill_null(values, float("nan")).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    return _filled(column if pa.types.is_float64(column.type) else column.cast(pa.float64(), safe=False), float("nan"))
 
 
 def _longs(column: pa.Array, missing: int) -> Longs:
-    values = column.cast(pa.int64())
-    return pc.fill_null(values, missing).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    if pa.types.is_null(column.type):
+        return np.full(len(column), missing)
+    return _filled(column if pa.types.is_int64(column.type) else column.cast(pa.int64()), missing)
+
+
+def _filled(column: pa.Array, missing: float) -> Array:
+    full = pc.fill_null(column, missing) if column.null_count else column
+    return full.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def encode_batch(batch: MessageBatch, vocabulary: Vocabulary) -> Terms:
@@ -277,20 +288,23 @@ class MessageTable:
         self, batch: MessageBatch, terms: Terms, chosen: Longs, sequences: Longs, ts: Longs, expires_at: Longs
     ) -> Ints:
         """Store the chosen rows of a batch; returns their slots. The last three are parallel to `chosen`."""
-        data, starts = batch.ids
-        lengths = np.diff(starts)[chosen]
-        picked = data[ranges(starts[:-1][chosen], lengths)], np.concatenate([[0], np.cumsum(lengths)])
-        slots = self.ids.keys.add_many(*picked) if self._unique_ids else self.ids.keys.store_many(*picked)
+        ids, n_terms, words = batch.ids, np.diff(terms.row_start), (terms.terms, terms.counts)
+        if chosen.size < batch.x.size:
+            data, starts = batch.ids
+            lengths = np.diff(starts)[chosen]
+            ids = data[ranges(starts[:-1][chosen], lengths)], np.concatenate([[0], np.cumsum(lengths)])
+            n_terms = n_terms[chosen]
+            where = ranges(terms.row_start[:-1][chosen], n_terms)
+            words = terms.terms[where], terms.counts[where]
         self.ids.type = self.ids.type or batch.id_type
+        slots = self.ids.add_many(ids) if self._unique_ids else self.ids.store_many(ids)
         self._rows = with_room(self._rows, self.ids.keys.capacity)
-        n_terms = np.diff(terms.row_start)[chosen]
-        where = ranges(terms.row_start[:-1][chosen], n_terms)
         rows = np.zeros(chosen.size, dtype=MESSAGE)
         rows["sequence"], rows["x"], rows["y"] = sequences, batch.x[chosen], batch.y[chosen]
         rows["ts"], rows["expires_at"], rows["n_terms"] = ts, expires_at, n_terms
-        rows["term_start"] = self._words.append(n_terms, terms=terms.terms[where], counts=terms.counts[where])
+        rows["term_start"] = self._words.append(n_terms, terms=words[0], counts=words[1])
+        rows["norm"], rows["weight"] = measured(rows, self._words, self.vocabulary.idf)
         self._rows[slots] = rows
-        self.measure(slots)
         return slots
 
     def measure(self, slots: Ints) -> None:

@@ -97,13 +97,16 @@ class _Table:
         self.vocabulary = vocabulary
         self.slots = Slots()
         self._rows = np.zeros(0, dtype=dtype)
+        self.numbers = np.zeros(0, dtype=np.int32)  # those of the rows once more: updates read nothing else of them
 
     def __len__(self) -> int:
         return len(self.slots)
 
-    def _take(self, n: int) -> Ints:
-        slots = self.slots.take(n)
+    def _take(self, numbers: Ints) -> Ints:
+        slots = self.slots.take(numbers.size)
         self._rows = with_room(self._rows, self.slots.capacity)
+        self.numbers = with_room(self.numbers, self.slots.capacity)
+        self.numbers[slots] = numbers
         return slots
 
     @property
@@ -133,7 +136,7 @@ class PointTable(_Table):
 
     def insert(self, given: PointRows, terms: Terms, numbers: Ints, since: int) -> Ints:
         """Store subscriptions; `since` is the newest sequence, before which nothing counts without backfill."""
-        slots = self._take(given.x.size)
+        slots = self._take(numbers)
         n_terms = np.diff(terms.row_start)
         rows = np.zeros(given.x.size, dtype=POINT)
         for field in ("x", "y", "share", "tau", "k", "mode", "expires"):
@@ -141,8 +144,8 @@ class PointTable(_Table):
         rows["since"] = np.where(given.backfill, 0, since)
         rows["number"], rows["n_terms"] = numbers, n_terms
         rows["term_start"] = self._words.append(n_terms, terms=terms.terms, counts=terms.counts)
+        rows["norm"], rows["weight"] = measured(rows, self._words, self.vocabulary.idf)
         self._rows[slots] = rows
-        self.measure(slots)
         return slots
 
     def measure(self, slots: Ints) -> None:
@@ -176,14 +179,14 @@ class PointTable(_Table):
 
     @property
     def nbytes(self) -> int:
-        return self._rows.nbytes + self._words.nbytes + self.slots.nbytes
+        return self._rows.nbytes + self.numbers.nbytes + self._words.nbytes + self.slots.nbytes
 
     def state(self) -> State:
-        return {"slots": self.slots.state(), "rows": self._rows, "words": self._words.state()}
+        return {"slots": self.slots.state(), "rows": self._rows, "numbers": self.numbers, "words": self._words.state()}
 
     def load(self, state: State) -> None:
         self.slots.load(state["slots"])
-        self._rows = state["rows"]
+        self._rows, self.numbers = state["rows"], state["numbers"]
         self._words.load(state["words"])
 
 
@@ -256,7 +259,7 @@ class WithinTable(_Table):
 
     def insert(self, given: WithinRows, clauses: Ints, clause_sizes: Array, numbers: Ints, since: int) -> Ints:
         """Store subscriptions; `since` is the newest sequence, before which nothing counts without backfill."""
-        slots = self._take(given.expires.size)
+        slots = self._take(numbers)
         rows = np.zeros(given.expires.size, dtype=WITHIN)
         rows["expires"], rows["since"] = given.expires, np.where(given.backfill, 0, since)
         rows["number"], rows["clause_size"] = numbers, clause_sizes
@@ -304,19 +307,21 @@ class WithinTable(_Table):
 
     @property
     def nbytes(self) -> int:
-        return self._rows.nbytes + self._clauses.nbytes + self._shapes.nbytes + self.slots.nbytes
+        own = self._rows.nbytes + self.numbers.nbytes + self.slots.nbytes
+        return own + self._clauses.nbytes + self._shapes.nbytes
 
     def state(self) -> State:
         return {
             "slots": self.slots.state(),
             "rows": self._rows,
+            "numbers": self.numbers,
             "clauses": self._clauses.state(),
             "shapes": self._shapes.state(),
         }
 
     def load(self, state: State) -> None:
         self.slots.load(state["slots"])
-        self._rows = state["rows"]
+        self._rows, self.numbers = state["rows"], state["numbers"]
         self._clauses.load(state["clauses"])
         self._shapes.load(state["shapes"])
 

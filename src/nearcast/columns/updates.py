@@ -12,13 +12,31 @@ from nearcast.columns.arena import Floats, Ints, Longs
 from nearcast.model.update import Reject, Update
 
 _STRING = pa.string()
-_SIGNS = pa.array(["-", "+"])
+_PLUS, _MINUS = np.frombuffer(b"+-", dtype=np.uint8)
+
+
+@functools.cache
+def _schema(subscription_ids: pa.DataType, message_ids: pa.DataType) -> pa.Schema:
+    ids = [("subscription", subscription_ids), ("message", message_ids)]
+    return pa.schema([*ids, ("sign", pa.string()), ("score", pa.float64()), ("ts", pa.int64())])
 
 
 @functools.cache
 def _nothing(subscription_ids: pa.DataType, message_ids: pa.DataType) -> pa.Table:
-    ids = [("subscription", subscription_ids), ("message", message_ids)]
-    return pa.schema([*ids, ("sign", pa.string()), ("score", pa.float64()), ("ts", pa.int64())]).empty_table()
+    return _schema(subscription_ids, message_ids).empty_table()
+
+
+def _signs(signs: Ints) -> pa.Array:
+    """Strings of one byte each, written as Arrow holds them."""
+    letters = np.where(signs > 0, _PLUS, _MINUS)
+    return pa.StringArray.from_buffers(
+        signs.size, pa.py_buffer(np.arange(signs.size + 1, dtype=np.int32)), pa.py_buffer(letters)
+    )
+
+
+def _scores(scores: Floats) -> pa.Array:
+    missing = np.isnan(scores)
+    return pa.nulls(scores.size, pa.float64()) if missing.all() else pa.array(scores, mask=missing)
 
 
 class Updates:
@@ -56,18 +74,8 @@ class Updates:
         rejects: Sequence[Reject] = (),
     ) -> Updates:
         """Updates from their columns; a score that is NaN is null."""
-        return cls(
-            pa.table(
-                {
-                    "subscription": subscriptions,
-                    "message": messages,
-                    "sign": _SIGNS.take(pa.array((signs > 0).astype(np.int8))),
-                    "score": pa.array(scores, mask=np.isnan(scores)),
-                    "ts": pa.array(ts, type=pa.int64()),
-                }
-            ),
-            rejects,
-        )
+        columns = [subscriptions, messages, _signs(signs), _scores(scores), pa.array(ts, type=pa.int64())]
+        return cls(pa.Table.from_arrays(columns, schema=_schema(subscriptions.type, messages.type)), rejects)
 
     @classmethod
     def concat(cls, parts: Sequence[Updates], rejects: Sequence[Reject] = ()) -> Updates:

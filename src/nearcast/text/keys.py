@@ -274,12 +274,13 @@ class Keys:
     ['sun']
     """
 
-    def __init__(self) -> None:
+    def __init__(self, n_keys: int = 8, n_bytes: int = 64) -> None:
+        """No keys, with room for this many and their bytes."""
         counters = np.zeros(N_COUNTERS, np.int64)
         counters[NEXT_FREE] = -1
-        self._slots: Starts = np.full(_LEAST_SLOTS, EMPTY, np.int64)
-        self._entries: npt.NDArray[np.void] = np.zeros(8, ENTRY)
-        self._arena: Bytes = np.zeros(64, np.uint8)
+        self._slots: Starts = np.full(max(_LEAST_SLOTS, 1 << (n_keys * 4 // 3).bit_length()), EMPTY, np.int64)
+        self._entries: npt.NDArray[np.void] = np.zeros(n_keys, ENTRY)
+        self._arena: Bytes = np.zeros(n_bytes, np.uint8)
         self._counters: Starts = counters
 
     def __len__(self) -> int:
@@ -312,7 +313,8 @@ class Keys:
         near = np.empty(BLOCK + 1, np.int64)
         done = add_many(self.layout, data, starts, 0, near, out)
         while done < len(out):
-            self._grow(int(starts[done + 1] - starts[done]))
+            self._grow_slots()
+            self._grow_entries(1, int(starts[done + 1] - starts[done]))
             done = add_many(self.layout, data, starts, done, near, out)
         return out
 
@@ -321,7 +323,7 @@ class Keys:
         out = np.empty(len(starts) - 1, np.int32)
         done = store_many(self.layout, data, starts, 0, out)
         while done < len(out):
-            self._grow(int(starts[done + 1] - starts[done]))
+            self._grow_entries(len(out) - done, int(starts[-1] - starts[done]))
             done = store_many(self.layout, data, starts, done, out)
         return out
 
@@ -372,17 +374,21 @@ class Keys:
         )
         return self
 
-    def _grow(self, length: int) -> None:
-        """Make room for one more key of `length` bytes by doubling what is short."""
-        counters = self._counters
-        if 4 * (counters[HASHED] + 1) > 3 * self._slots.size:
+    def _grow_slots(self) -> None:
+        """Make room for one more key that can be found, by doubling if there is none."""
+        if 4 * (self._counters[HASHED] + 1) > 3 * self._slots.size:
             larger = np.full(2 * self._slots.size, EMPTY, np.int64)
             refile(self._slots, larger)
             self._slots = larger
-        if counters[NEXT_FREE] < 0 and counters[CAPACITY] == self._entries.size:
-            assert self._entries.size < 2**30, "numbers are int32"
-            self._entries = _doubled(self._entries, 8)
-        need = int(counters[ARENA_END]) + length
+
+    def _grow_entries(self, n_keys: int, n_bytes: int) -> None:
+        """Make room for more keys of this many bytes together, by doubling what is short."""
+        counters = self._counters
+        need = int(counters[LIVE]) + n_keys
+        if need > self._entries.size:
+            assert need < 2**31, "numbers are int32"
+            self._entries = _doubled(self._entries, need)
+        need = int(counters[ARENA_END]) + n_bytes
         if need > self._arena.size:
             self._arena = _doubled(self._arena, need)
 

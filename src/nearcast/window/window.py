@@ -254,8 +254,8 @@ class LiveMessages:
 
     def keep_only(self, held: Array) -> None:
         """Without a window: forget every message that no result holds."""
-        slots = self.table.live_slots
-        self.table.free(slots[~held[slots]])
+        stored = self.table.layout.rows["sequence"][: held.size] > 0
+        self.table.free(np.flatnonzero(stored & ~held).astype(np.int32))
 
     def reweigh(self) -> None:
         """The weights of words have changed."""

@@ -86,8 +86,8 @@ class _NotifierOracle(_Oracle):
 
     def publish(self, steps: Steps) -> Changes:
         table = self.table
-        n_arrivals = int((steps.arrivals >= 0).sum())
-        if not len(table) or not n_arrivals:
+        n_arrivals = int((steps.arrivals >= 0).sum()) if len(table) else 0
+        if not n_arrivals:
             return NO_CHANGES
         size = max(_BATCH_ROOM, 2 * table.slots.capacity)
         room = Matches(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size))
