@@ -26,7 +26,7 @@ BATCH = 1000
 AP_TREE = "ap_tree"
 
 _SOURCE = 300_000  # messages that subscriptions are drawn from
-_STOP_WORDS = frozenset(
+STOP_WORDS = frozenset(
     "a about all am an and any are as at be been but by can do for from get got had has have he her his how i if in is "
     "it its just like m me my no not now of on one or our out rt s she so t that the their them there they this to too "
     "up us was we were what when where who will with you your".split()
@@ -49,7 +49,7 @@ def drawn(stream: Stream, sizes: dict[str, Any], seed: int, messages: pa.Table, 
     if stream.source == S1M:
         return s1m.subscriptions(n, seed)
     return subscriptions.within(
-        subscriptions.Source.of(messages, _STOP_WORDS),
+        subscriptions.Source.of(messages, STOP_WORDS),
         n,
         seed,
         bounds=stream.space.bounds,

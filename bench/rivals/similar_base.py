@@ -179,7 +179,7 @@ class SimilarRival(SimilarOracle):
 
     def stats(self) -> Stats:
         accessed, candidates, answers, nodes = self.counters.tolist()
-        work = {"accessed": accessed, "candidates": candidates, "matched": answers, "nodes": nodes}
+        work = {"accessed": accessed, "candidates": candidates, "answers": answers, "nodes": nodes}
         return {"engine": self.name, **work, "bytes": self.nbytes}
 
     def state(self) -> State:

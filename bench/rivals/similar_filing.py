@@ -17,8 +17,6 @@ from nearcast.columns.subscriptions import PointTable
 from nearcast.engines.contract import Stats, Surroundings
 
 NO_WORD = 0xFFFFFFFF  # where subscriptions are filed that a place alone can satisfy
-FANOUT = 128
-MIN_FANOUT = 2
 
 POSTING = record(
     ("slot", "i4"),  # a subscription, or a child of the node
@@ -76,10 +74,11 @@ class Filing(SimilarRival):
     """Subscriptions in an R-tree with lists."""
 
     n_parts = 1
+    best_fanout = 128  # of those tried with a million subscriptions over tweets
 
-    def __init__(self, table: PointTable, around: Surroundings, fanout: int = FANOUT) -> None:
+    def __init__(self, table: PointTable, around: Surroundings, fanout: int | None = None) -> None:
         super().__init__(table, around)
-        self.fanout = max(MIN_FANOUT, fanout)
+        self.fanout = fanout or self.best_fanout
         self._n_built = 0
         self._lists = Lists(POSTING)
         self._tree = load(table.rows, np.zeros(0, np.int32), np.zeros(0, np.int32), self.n_parts, self.fanout, 0)

@@ -155,6 +155,7 @@ class SimilarRt(Filing):
     """R^t++."""
 
     name = "rt++"
+    best_fanout = 5000
 
     def _postings(self, slots: Ints) -> Filed:
         lengths = self.points.rows["n_terms"][slots]

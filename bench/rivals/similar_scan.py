@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bench.rivals.jit import kernel
+from bench.rivals.match import mark
 from bench.rivals.similar_base import (
     ACCESSED,
     ANSWERS,
@@ -57,6 +58,7 @@ class Flat(NamedTuple):
     terms: Ints  # int32[]
     shares: Array  # float32[]: of each word in its subscription
     near: Ints  # int32[_BLOCK]: scratch
+    present: Array  # uint8[n_terms]: scratch, 1 for the words of the message at hand
 
 
 @kernel
@@ -95,7 +97,7 @@ def scan_many(steps, first, messages, subscriptions, flat, asked, out):
     n = 0
     n_slots, dense = subscriptions.rows.size, asked.dense
     x, y, z, reach, near = flat.x, flat.y, flat.z, flat.reach, flat.near
-    askers, terms, shares = flat.askers, flat.terms, flat.shares
+    askers, terms, shares, present = flat.askers, flat.terms, flat.shares, flat.present
     for event in range(first, steps.arrivals.size):
         if steps.arrivals[event] < 0:
             continue
@@ -109,6 +111,7 @@ def scan_many(steps, first, messages, subscriptions, flat, asked, out):
             place, slack = (0.0, 0.0, 0.0), np.float32(math.inf)
         u, v, w = np.float32(place[0]), np.float32(place[1]), np.float32(place[2])
         scatter(messages.terms, messages.counts, message.term_start, message.n_terms, asked.idf, dense)
+        mark(messages, message, 1, present)
         for start in range(0, n_slots, _BLOCK):
             n_near = near_block(x, y, z, reach, near, start, min(start + _BLOCK, n_slots), u, v, w, slack)
             for i in range(n_near):
@@ -116,8 +119,10 @@ def scan_many(steps, first, messages, subscriptions, flat, asked, out):
                 asker = askers[slot]
                 share = 0.0
                 for word in range(asker.start, asker.start + asker.n):
-                    if dense[terms[word]] != 0.0:
+                    if present[terms[word]]:
                         share += shares[word]
+                if share == 0.0 and asker.delta > 1.0 - asker.tau + LOOSE:  # the place alone never suffices
+                    continue
                 a, b, c = x[slot] - u, y[slot] - v, z[slot] - w
                 line = a * a + b * b + c * c - slack if reach[slot] < math.inf else 0.0
                 score = similar_score(asker.delta, text_bound(asker.loose, share * ROUNDED), ssim_bound(line))
@@ -129,6 +134,7 @@ def scan_many(steps, first, messages, subscriptions, flat, asked, out):
                     out.events[n], out.slots[n], out.scores[n] = event, slot, score
                     n += 1
         gather(messages.terms, message.term_start, message.n_terms, dense)
+        mark(messages, message, 0, present)
         asked.counters[ACCESSED] += n_slots
         asked.counters[CANDIDATES] += n_verified
         asked.counters[ANSWERS] += n - n_before
@@ -146,11 +152,13 @@ class SimilarScan(SimilarRival):
         self._askers = np.zeros(0, ASKER)
         self._words = Ragged(terms=np.int32, shares=np.float32)
         self._near = np.zeros(_BLOCK, np.int32)
+        self._present = np.zeros(0, np.uint8)
 
     @property
     def _flat(self) -> Flat:
         pools = self._words.pools
-        return Flat(*self._places, self._askers, pools["terms"], pools["shares"], self._near)
+        self._present = with_room(self._present, self.around.vocabulary.idf.size)
+        return Flat(*self._places, self._askers, pools["terms"], pools["shares"], self._near, self._present)
 
     def insert(self, slots: Ints) -> None:
         n = self._askers.size

@@ -57,7 +57,7 @@ def test_a_town(rival: Contender, metric: str, max_distance: float) -> None:
         said.append(updates)
         if kind is not Judge:
             work = engine_of(broker, rival).stats()
-            assert 0 < work["matched"] <= work["candidates"] <= work["accessed"]
+            assert 0 < work["answers"] <= work["candidates"] <= work["accessed"]
             assert work["bytes"] > 0
     assert len(said[0]) > 500
     identical(*said)
