@@ -14,6 +14,7 @@ import nearcast as nc
 from nearcast.columns.decode import KINDS
 from nearcast.engines.checks import NEAREST, TOPK
 from nearcast.engines.oracle import KeeperOracle, SimilarOracle, WithinOracle
+from nearcast.engines.similar import Settings, SimilarStamp
 from nearcast.model.message import Message
 from nearcast.model.query import QUERIES, Nearest, Query, Similar, TopK, Within
 from nearcast.model.region import Box, Circle
@@ -34,6 +35,7 @@ class Contender(NamedTuple):
 CONTENDERS = [
     Contender("within", "oracle", WithinOracle),
     Contender("similar", "oracle", SimilarOracle),
+    Contender("similar", "stamp", partial(SimilarStamp, settings=Settings(fanout=8))),
     Contender("topk", "oracle", partial(KeeperOracle, TOPK)),
     Contender("nearest", "oracle", partial(KeeperOracle, NEAREST)),
 ]

@@ -25,7 +25,8 @@ from nearcast.columns.subscriptions import PointTable, WithinRows, WithinTable
 from nearcast.columns.updates import Updates
 from nearcast.engines.checks import NEAREST, TOPK
 from nearcast.engines.contract import NO_CHANGES, Changes, Keeper, Notifier, Surroundings, difference
-from nearcast.engines.oracle import KeeperOracle, SimilarOracle, WithinOracle
+from nearcast.engines.oracle import KeeperOracle, WithinOracle
+from nearcast.engines.similar import SimilarStamp
 from nearcast.errors import DuplicateId, InvalidInput, UnknownId
 from nearcast.model.checks import instant
 from nearcast.model.event import Move
@@ -85,7 +86,7 @@ class Broker:
         self._tables: dict[int, WithinTable | PointTable] = {_WITHIN: self._within, **self._points}
         self._notifiers: dict[int, Notifier] = {
             _WITHIN: WithinOracle(self._within, self._around),
-            _SIMILAR: SimilarOracle(self._points[_SIMILAR], self._around),
+            _SIMILAR: SimilarStamp(self._points[_SIMILAR], self._around),
         }
         self._keepers: dict[int, Keeper] = {
             _TOPK: KeeperOracle(TOPK, self._points[_TOPK], self._around),

@@ -7,27 +7,68 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from nearcast.broker.registry import Registry
-from nearcast.columns.arena import Longs
+from nearcast.columns.arena import Floats, Ints, Longs, ranges
 from nearcast.columns.messages import MessageTable
 from nearcast.columns.subscriptions import PointTable, WithinTable
 from nearcast.columns.updates import Updates
 from nearcast.engines.contract import Changes, together
+from nearcast.jit import kernel
 from nearcast.model.update import Reject
 
 NEARER_IS_BETTER = {"nearest"}
+
+
+@kernel
+def sort_groups(starts: Longs, signs: Ints, ranks: Floats, sequences: Longs, order: Longs) -> None:
+    """Sort the rows order[starts[g]:starts[g + 1]] of every group: lower sign, higher rank, higher sequence first.
+
+    A shell sort, since groups are short. A rank that is NaN is neither higher nor lower than any other.
+    """
+    for group in range(starts.size - 1):
+        lo, hi = starts[group], starts[group + 1]
+        gap = 1
+        while gap < (hi - lo) // 3:
+            gap = 3 * gap + 1
+        while gap > 0:
+            for i in range(lo + gap, hi):
+                row = order[i]
+                j = i
+                while j >= lo + gap:
+                    other = order[j - gap]
+                    if signs[row] != signs[other]:
+                        first = signs[row] < signs[other]
+                    elif ranks[row] > ranks[other] or ranks[row] < ranks[other]:
+                        first = ranks[row] > ranks[other]
+                    else:
+                        first = sequences[row] > sequences[other]
+                    if not first:
+                        break
+                    order[j] = other
+                    j -= gap
+                order[j] = row
+            gap //= 3
 
 
 def best_first(kind: str, changes: Changes, messages: MessageTable) -> Changes:
     """One subscription's changes of one event in the order that they are told: ``-`` before ``+``, each best first.
 
     Of equals the newer is first. What a notifier says of arrivals needs none of this: each subscription is told of
-    one message in each event.
+    one message in each event. Engines mostly say what belongs together in one go, so that whole runs are put in the
+    order of events, and rows only within them.
     """
-    if changes.slots.size < 2:
+    n = changes.slots.size
+    if n < 2:
         return changes
-    newest = messages.layout.rows["sequence"][changes.messages]
+    keys = changes.events.astype(np.int64) << 32 | changes.slots
+    runs = np.flatnonzero(np.diff(keys, prepend=-1))
+    order = np.arange(n)
+    if (np.diff(keys[runs]) <= 0).any():
+        by_key = np.argsort(keys[runs], kind="stable")
+        order = ranges(runs[by_key], np.diff(runs, append=n)[by_key])
+        runs = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    sequences = messages.layout.rows["sequence"][changes.messages]
     ranks = -changes.scores if kind in NEARER_IS_BETTER else changes.scores
-    order = np.lexsort((-newest, -np.nan_to_num(ranks), changes.signs, changes.slots, changes.events))
+    sort_groups(np.append(runs, n), changes.signs, ranks, sequences, order)
     return changes.take(order)
 
 

@@ -59,7 +59,7 @@ def least_share(mode, text):
 @kernel
 def asked_share(mode, text, n_s, n_m, weight_s, weight_m):
     """The share that a given message needs for this text similarity, which is above 0."""
-    if mode == WEIGHTED or mode == OVERLAP:
+    if mode in (WEIGHTED, OVERLAP):
         return text
     if mode == JACCARD:
         return text * (1.0 + weight_m / weight_s) / (1.0 + text)

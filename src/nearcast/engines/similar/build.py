@@ -11,15 +11,18 @@ import numpy as np
 
 from nearcast.engines.similar.bounds import best_text, loose
 from nearcast.engines.similar.layout import (
+    ALIVE,
     ANYWHERE,
     BOUND_SHIFT,
     FARTHEST,
     INSIDE_SHIFT,
     LOCAL_MASK,
+    MOST_WORDS,
     NEAR,
     NO_TERM,
     NOWHERE,
     OUTSIDE_SHIFT,
+    STAR,
 )
 from nearcast.engines.similar.prefixes import close_levels, level_of, order_words, place_bound, prefix_end, star_holds
 from nearcast.engines.similar.regions import clear_node, find_leaf, outside_similarity, widen
@@ -29,7 +32,7 @@ from nearcast.window.curve import to_point
 
 FLAT, BY_REGION, BY_TEXT = 1, 2, 4  # flags: no regions; region-aware prefixes; spatio-textual prefixes
 OUTSIDE, INSIDE, LATER = range(3)  # parts of a list
-_TERM_SHIFT, _PART_SHIFT = 34, 32  # in a key: the entry has the bits below
+TERM_SHIFT, PART_SHIFT = 34, 32  # in a key: the entry has the bits below
 _SHARES = 65535.0
 _SPREAD = 2654435761  # multiplier of the hash: 2**32 divided by the golden ratio
 
@@ -43,6 +46,7 @@ def filed_range(words, n_terms, row, kind, flat):
     because of them; the other words, and the dummy word, are filed by region.
     """
     mode, delta, tau = row.mode, row.share, row.tau
+    flat = flat or n_terms > MOST_WORDS
     anywhere = prefix_end(words, n_terms, mode, delta, tau, 0.0)
     if kind == ANYWHERE and not flat:
         return 0, anywhere, star_holds(delta, tau, 0.0)
@@ -84,14 +88,15 @@ def write_member(index, leaf_number, subscriptions, slot, words, metric, flags):
     row = subscriptions.rows[slot]
     at = leaf.n_members
     x, y, z = to_point(metric, row.x, row.y)
-    star = filed_range(words, row.n_terms, row, leaf.kind, flags & FLAT)[2]
+    flat = flags & FLAT or row.n_terms > MOST_WORDS
+    star = filed_range(words, row.n_terms, row, leaf.kind, flat)[2]
     member = index.members[leaf.member_start + at]
     member.x, member.y, member.z, member.share, member.tau = x, y, z, row.share, row.tau
-    member.slot, member.word_start, member.n_words = slot, leaf.n_words, row.n_terms
-    member.n_anywhere = prefix_end(words, row.n_terms, row.mode, row.share, row.tau, 0.0)
-    if flags & FLAT:
-        member.n_anywhere = row.n_terms
-    member.mode, member.alive, member.star = row.mode, 1, 1 if star else 0
+    member.slot, member.word_start, member.mode = slot, leaf.n_words, row.mode
+    member.n_anywhere = MOST_WORDS + 1
+    if not flat:
+        member.n_anywhere = prefix_end(words, row.n_terms, row.mode, row.share, row.tau, 0.0)
+    member.state = ALIVE | STAR if star else ALIVE
     start = leaf.word_start + leaf.n_words
     for j in range(row.n_terms):
         index.terms[start + j] = words[j].term
@@ -123,7 +128,7 @@ def list_member(leaf, row, local, where, flags, draft, n_keys):
     for j in range(base, end):
         bound = place_bound(delta, tau, best_text(mode, words[j].suffix), loose(n))
         part = OUTSIDE if j < end_outside else INSIDE
-        key = ((np.int64(words[j].term) + 1) << _TERM_SHIFT) + (part << _PART_SHIFT) + (bound << BOUND_SHIFT)
+        key = ((np.int64(words[j].term) + 1) << TERM_SHIFT) + (part << PART_SHIFT) + (bound << BOUND_SHIFT)
         draft.keys[n_keys] = key + low_bits
         n_keys += 1
     if flags & BY_TEXT:
@@ -131,20 +136,20 @@ def list_member(leaf, row, local, where, flags, draft, n_keys):
             level = level_of(j, draft.inside, n_inside, draft.outside, n_outside)
             if level == 0:
                 break
-            key = ((np.int64(words[j].term) + 1) << _TERM_SHIFT) + (LATER << _PART_SHIFT) + (level << BOUND_SHIFT)
+            key = ((np.int64(words[j].term) + 1) << TERM_SHIFT) + (LATER << PART_SHIFT) + (level << BOUND_SHIFT)
             draft.keys[n_keys] = key + local
             n_keys += 1
     if star:
         part = OUTSIDE if star_holds(delta, tau, place) else INSIDE
         bound = place_bound(delta, tau, 0.0, loose(0))
-        draft.keys[n_keys] = (part << _PART_SHIFT) + (bound << BOUND_SHIFT) + local
+        draft.keys[n_keys] = (part << PART_SHIFT) + (bound << BOUND_SHIFT) + local
         n_keys += 1
     return n_keys
 
 
 @kernel
 def least_bound(words, row, kind, flags):
-    """The smallest bound of the entries that a subscription has in a leaf of this kind; 0 where place does not count."""
+    """The smallest bound of the entries that a subscription has in a leaf of this kind; 0 where no place counts."""
     if kind == ANYWHERE:
         return 0
     base, end, star = filed_range(words, row.n_terms, row, kind, flags & FLAT)
@@ -155,7 +160,7 @@ def least_bound(words, row, kind, flags):
 
 @kernel
 def fill_leaf(index, leaf_number, slots, subscriptions, idf, where, flags, draft):
-    """Make these subscriptions the members of an empty leaf, side by side if their words are; returns its sorted keys."""
+    """Make these subscriptions the members of an empty leaf, by their first words; returns its sorted keys."""
     leaf = index.leaves[leaf_number]
     clear_node(index.nodes[leaf.node])
     first_words = np.empty(slots.size, np.int64)
@@ -192,9 +197,9 @@ def count_lists(keys):
     n = 0
     before = np.int64(0)
     for key in keys:
-        if key >> _TERM_SHIFT != before:
+        if key >> TERM_SHIFT != before:
             n += 1
-            before = key >> _TERM_SHIFT
+            before = key >> TERM_SHIFT
     return n
 
 
@@ -210,8 +215,8 @@ def write_lists(index, leaf_number, keys):
     for i in range(keys.size):
         key = keys[i]
         index.entries[leaf.entry_start + i] = key & 0xFFFFFFFF
-        part = (key >> _PART_SHIFT) & 3
-        term = key >> _TERM_SHIFT
+        part = (key >> PART_SHIFT) & 3
+        term = key >> TERM_SHIFT
         if term == 0:
             if part == OUTSIDE:
                 leaf.star_outside += 1
@@ -267,7 +272,7 @@ def bury_members(index, slots, touched):
             home = index.homes[slot].near if kind == NEAR else index.homes[slot].anywhere
             if home != NOWHERE:
                 leaf = index.leaves[home >> 16]
-                index.members[leaf.member_start + (home & LOCAL_MASK)].alive = 0
+                index.members[leaf.member_start + (home & LOCAL_MASK)].state &= STAR
                 leaf.n_dead += 1
                 touched[n] = home >> 16
                 n += 1

@@ -7,11 +7,12 @@ from dataclasses import asdict
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
-from nearcast.columns.subscriptions import PointLayout, PointTable
+from nearcast.columns.subscriptions import POINT, PointLayout, PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings, difference, entering
 from nearcast.engines.search import matching_similar
 from nearcast.engines.similar.index import StampIndex
 from nearcast.engines.similar.layout import (
+    GATHERED,
     MOST_MEMBERS,
     N_ACCESSED,
     N_ANSWERS,
@@ -46,8 +47,9 @@ class SimilarStamp:
         self._index = StampIndex(around.space, settings or Settings())
         self._scratch = Scratch(
             np.zeros(0), np.zeros(1, dtype=PROBE), np.zeros(0, dtype=WORD), np.zeros(0, dtype=TOKEN),
-            np.zeros(0, np.int32), np.zeros(MOST_MEMBERS + 1, np.int64), np.zeros(MOST_MEMBERS + 1, np.uint8),
-            np.zeros(N_COUNTERS, np.int64), np.zeros(N_COUNTERS, np.int64),
+            np.zeros(0, np.int32), np.zeros(MOST_MEMBERS + 1, np.int64), np.zeros(MOST_MEMBERS + 1, np.int32),
+            np.zeros(GATHERED, dtype=POINT), np.zeros(MOST_MEMBERS + 1, np.uint8), np.zeros(N_COUNTERS, np.int64),
+            np.zeros(N_COUNTERS, np.int64),
         )  # fmt: skip
         self._room = _room(_FIRST_ROOM)
 
@@ -146,8 +148,9 @@ class SimilarStamp:
 
     def check(self) -> None:
         scratch = self._scratch
-        assert not scratch.dense.any() and not scratch.counts.any(), "scratch must be clean between calls"
-        check_index(self._index, self.table.layout, self.table.used_slots, self.around)
+        assert not scratch.dense.any(), "words must be taken back between calls"
+        assert not scratch.counts.any(), "counts must be taken back between leaves"
+        check_index(self._index, self.table.layout, self.table.used_slots, self.around.vocabulary.idf)
 
     def stats(self) -> Stats:
         counters = self._scratch.counters

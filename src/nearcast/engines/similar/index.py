@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from nearcast.engines.similar.build import (
     write_lists,
 )
 from nearcast.engines.similar.layout import (
+    ALIVE,
     ANYWHERE,
     BY_X,
     BY_Y,
@@ -43,12 +45,18 @@ from nearcast.engines.similar.settings import Settings
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.space import Space
 
-_TAIL = 8  # a leaf has room for an eighth of its members more before it is built anew
+_TAIL = 16  # a leaf has room for a sixteenth of its members more before it is built anew
 _LEAST_TAIL = 16
 _DEAD = 4  # a leaf is built anew when a quarter of its members is dead
 _MOST_LISTED = MOST_MEMBERS * _TAIL // (_TAIL + 1) - _LEAST_TAIL  # members of a leaf when it is built
 _MOST_LEAVES = 65535  # homes have 16 bits for one
-_POOLS = {"members": MEMBER, "terms": np.int32, "shares": np.uint16, "entries": np.uint32, "lists": LIST}
+_POOLS: dict[str, Any] = {
+    "members": MEMBER,
+    "terms": np.int32,
+    "shares": np.uint16,
+    "entries": np.uint32,
+    "lists": LIST,
+}
 
 
 class StampIndex:
@@ -56,7 +64,7 @@ class StampIndex:
 
     def __init__(self, space: Space, settings: Settings) -> None:
         self.settings = settings
-        self._where = space.metric_code, space.max_distance
+        self.where = space.metric_code, space.max_distance
         self._draft = Draft(
             np.zeros(0, dtype=WORD),
             np.zeros(MOST_LEVELS + 1, np.int32),
@@ -70,15 +78,15 @@ class StampIndex:
         self._nodes, self._leaves = np.zeros(0, dtype=NODE), np.zeros(0, dtype=LEAF)
         self._homes = np.zeros(0, dtype=HOME)
         self._node_slots, self._leaf_slots = Slots(), Slots()
-        self._pools: dict[str, Array] = {name: np.zeros(0, dtype=dtype) for name, dtype in _POOLS.items()}
-        self._used = dict.fromkeys(_POOLS, 0)
+        self.pools: dict[str, Array] = {name: np.zeros(0, dtype=dtype) for name, dtype in _POOLS.items()}
+        self.n_used = dict.fromkeys(_POOLS, 0)
         self._dead = dict.fromkeys(_POOLS, 0)
         for root in (NEAR, ANYWHERE):
             self._new_leaf(self._new_node(-1), root, (-math.inf, -math.inf, math.inf, math.inf))
 
     @property
     def layout(self) -> StampLayout:
-        pools = self._pools
+        pools = self.pools
         return StampLayout(
             self._nodes, self._leaves, pools["members"], pools["terms"], pools["shares"], pools["entries"],
             pools["lists"], self._homes,
@@ -106,11 +114,11 @@ class StampIndex:
 
     @property
     def nbytes(self) -> int:
-        arrays = [self._nodes, self._leaves, self._homes, *self._pools.values(), *self._draft]
+        arrays = [self._nodes, self._leaves, self._homes, *self.pools.values(), *self._draft]
         return sum(array.nbytes for array in arrays) + self._node_slots.nbytes + self._leaf_slots.nbytes
 
     @property
-    def _flags(self) -> int:
+    def flags(self) -> int:
         settings = self.settings
         return (
             (0 if settings.regions else FLAT)
@@ -120,21 +128,24 @@ class StampIndex:
 
     # Filing
 
+    def draft(self, n_words: int, n_keys: int) -> Draft:
+        """Scratch for subscriptions of up to so many words and leaves of up to so many entries."""
+        draft = self._draft
+        self._draft = draft._replace(words=with_room(draft.words, n_words + 2), keys=with_room(draft.keys, n_keys))
+        return self._draft
+
     def insert(self, slots: Ints, subscriptions: PointLayout, idf: Array) -> None:
         """File subscriptions."""
         n_homes = self._homes.size
         self._homes = with_room(self._homes, int(slots.max(initial=-1)) + 1)
         self._homes[n_homes:] = (NOWHERE, NOWHERE)
-        longest = int(subscriptions.rows["n_terms"][slots].max(initial=0))
-        self._draft = self._draft._replace(words=with_room(self._draft.words, longest + 2))
+        words = self.draft(int(subscriptions.rows["n_terms"][slots].max(initial=0)), 0).words
         leaves = np.empty((2, slots.size), np.int64)
-        choose_leaves(
-            self.layout, slots, subscriptions, idf, self._where[0], self._flags, self._draft.words, leaves
-        )
+        choose_leaves(self.layout, slots, subscriptions, idf, self.where[0], self.flags, words, leaves)
         rest = np.empty(slots.size, np.int64)
         for kind in (NEAR, ANYWHERE):
             n = append_members(
-                self.layout, slots, leaves[kind], subscriptions, idf, self._where, self._flags, self._draft.words, rest
+                self.layout, slots, leaves[kind], subscriptions, idf, self.where, self.flags, words, rest
             )
             for leaf, own in _groups(leaves[kind][rest[:n]]):
                 self._rebuild(leaf, np.concatenate([self._alive(leaf), slots[rest[:n][own]]]), subscriptions, idf)
@@ -153,8 +164,8 @@ class StampIndex:
     def _alive(self, leaf: int) -> Ints:
         """Slots of the members of a leaf that were not removed."""
         row = self._leaves[leaf]
-        members = self._pools["members"][row["member_start"] : row["member_start"] + row["n_members"]]
-        slots: Ints = members["slot"][members["alive"] == 1]
+        members = self.pools["members"][row["member_start"] : row["member_start"] + row["n_members"]]
+        slots: Ints = members["slot"][members["state"] & ALIVE != 0]
         return slots
 
     def _reclaim(self, leaf: int, subscriptions: PointLayout, idf: Array) -> None:
@@ -239,13 +250,13 @@ class StampIndex:
 
     def _take(self, name: str, n: int) -> int:
         """Room for n more rows at the end of a pool; it grows by an eighth, since memory counts more than copying."""
-        start = self._used[name]
-        pool = self._pools[name]
+        start = self.n_used[name]
+        pool = self.pools[name]
         if start + n > pool.size:
             grown = np.zeros(max(start + n, pool.size + pool.size // 8 + 64), dtype=pool.dtype)
             grown[:start] = pool[:start]
-            self._pools[name] = grown
-        self._used[name] = start + n
+            self.pools[name] = grown
+        self.n_used[name] = start + n
         return start
 
     def _rebuild(self, leaf: int, slots: Ints, subscriptions: PointLayout, idf: Array) -> None:
@@ -277,10 +288,10 @@ class StampIndex:
             node["axis"], node["cut"], node["low"], node["high"] = axis, cut, *children
 
     def _halves(self, kind: int, x: Array, y: Array) -> tuple[int, float, Array] | None:
-        """Where to cut these places in two: axis, place of the cut and who is beyond; None if they must stay together."""
+        """Where to cut places in two: axis, place of the cut and who is beyond; None if they must stay together."""
         if kind == NEAR:
             wide = 1.0
-            if self._where[0] == HAVERSINE:
+            if self.where[0] == HAVERSINE:
                 far = np.flatnonzero((x < -180.0) | (x >= 180.0))
                 x[far] = [wrap(value) for value in x[far].tolist()]
                 wide = math.cos(math.radians(float(np.median(y))))
@@ -298,9 +309,7 @@ class StampIndex:
         """Write a leaf anew at the end of the pools."""
         self._abandon(leaf)
         n, n_words = slots.size, int(subscriptions.rows["n_terms"][slots].sum())
-        longest = int(subscriptions.rows["n_terms"][slots].max(initial=0))
-        words, keys = with_room(self._draft.words, longest + 2), with_room(self._draft.keys, n + n_words)
-        self._draft = self._draft._replace(words=words, keys=keys)
+        draft = self.draft(int(subscriptions.rows["n_terms"][slots].max(initial=0)), n + n_words)
         tail = max(_LEAST_TAIL, n // _TAIL) if n else 0
         row = self._leaves[leaf]
         row["n_members"] = row["n_words"] = row["n_dead"] = 0
@@ -308,9 +317,7 @@ class StampIndex:
         row["member_start"] = self._take("members", int(row["member_room"]))
         row["word_start"] = self._take("terms", int(row["word_room"]))
         self._take("shares", int(row["word_room"]))
-        sorted_keys = fill_leaf(
-            self.layout, leaf, slots, subscriptions, idf, self._where, self._flags, self._draft
-        )
+        sorted_keys = fill_leaf(self.layout, leaf, slots, subscriptions, idf, self.where, self.flags, draft)
         n_lists = count_lists(sorted_keys)
         row["n_lists"] = n_lists + n_lists // 3 + 1 if n_lists else 0
         row["entry_start"] = self._take("entries", sorted_keys.size)
@@ -319,7 +326,7 @@ class StampIndex:
         narrow(self._nodes, int(row["node"]))
 
     def _compact_if_wasteful(self) -> None:
-        if any(5 * self._dead[name] > self._used[name] + 256 for name in _POOLS):
+        if any(5 * self._dead[name] > self.n_used[name] + 256 for name in _POOLS):
             self._compact()
 
     def _compact(self) -> None:
@@ -328,20 +335,20 @@ class StampIndex:
         sizes = {"members": "member_room", "terms": "word_room", "shares": "word_room", "entries": "n_entries"}
         starts["lists"], sizes["lists"] = "list_start", "n_lists"
         leaves = self._leaves[self.leaf_numbers]
-        for name, pool in self._pools.items():
+        for name, pool in self.pools.items():
             lengths = leaves[sizes[name]].astype(np.int64)
             fresh = np.zeros(int(lengths.sum()), dtype=pool.dtype)
             at = 0
             for start, length in zip(leaves[starts[name]].tolist(), lengths.tolist(), strict=True):
                 fresh[at : at + length] = pool[start : start + length]
                 at += length
-            self._pools[name], self._used[name], self._dead[name] = fresh, at, 0
+            self.pools[name], self.n_used[name], self._dead[name] = fresh, at, 0
         for start, size in {starts[name]: sizes[name] for name in _POOLS}.items():
             lengths = leaves[size].astype(np.int64)
             self._leaves[start][self.leaf_numbers] = np.cumsum(lengths) - lengths
 
     def state(self) -> State:
-        pools = {name: pool[: self._used[name]] for name, pool in self._pools.items()}
+        pools = {name: pool[: self.n_used[name]] for name, pool in self.pools.items()}
         return {
             "nodes": self._nodes,
             "leaves": self._leaves,
@@ -356,8 +363,8 @@ class StampIndex:
         self._nodes, self._leaves, self._homes = state["nodes"], state["leaves"], state["homes"]
         self._node_slots.load(state["node slots"])
         self._leaf_slots.load(state["leaf slots"])
-        self._pools = dict(state["pools"])
-        self._used = {name: pool.size for name, pool in self._pools.items()}
+        self.pools = dict(state["pools"])
+        self.n_used = {name: pool.size for name, pool in self.pools.items()}
         self._dead = {name: int(n) for name, n in state["dead"].items()}
 
 

@@ -56,12 +56,10 @@ MEMBER = record(
     ("share", "f4"),  # delta and tau, rounded
     ("tau", "f4"),
     ("slot", "i4"),
-    ("word_start", "i4"),  # counted from the words of its leaf
-    ("n_words", "i4"),
-    ("n_anywhere", "i4"),  # so many of its first words suffice from any distance
+    ("word_start", "i4"),  # counted from the words of its leaf; they end where those of the next member start
+    ("n_anywhere", "u2"),  # so many of its first words suffice from any distance
     ("mode", "u1"),
-    ("alive", "u1"),
-    ("star", "u1"),  # listed here under the dummy word
+    ("state", "u1"),  # ALIVE, STAR: bits
 )
 
 LIST = record(
@@ -77,6 +75,8 @@ HOME = record(("near", "u4"), ("anywhere", "u4"))  # where a subscription is fil
 
 BY_X, BY_Y, EITHER, LEAF_AXIS = range(4)
 NEAR, ANYWHERE = range(2)  # kinds of leaf, and the nodes that are their roots
+ALIVE, STAR = 1, 2  # a member was not removed; it is listed under the dummy word
+MOST_WORDS = 65534  # of a member that is filed by region
 FARTHEST = 256  # above every bound
 NO_TERM = -1
 NOWHERE = 0xFFFFFFFF
@@ -85,6 +85,8 @@ MOST_LEVELS = 15  # entries have 4 bits for their number
 
 # An entry of a prefix: bound (8 bits), closed levels outside (4), inside (4), member (16). A later one: level, member.
 BOUND_SHIFT, OUTSIDE_SHIFT, INSIDE_SHIFT, LOCAL_MASK = 24, 20, 16, 0xFFFF
+
+GATHERED = 256  # rows that are settled together
 
 # positions in `counters`
 N_ARRIVALS, N_ACCESSED, N_CANDIDATES, N_CHECKED, N_ANSWERS = range(5)
@@ -135,7 +137,9 @@ class Scratch(NamedTuple):
     words: Array  # WORD[]: its words, heaviest first
     tokens: Array  # TOKEN[]: the same, and how far their lists were read
     stack: Ints  # int32[]: nodes still to visit
-    chosen: Longs  # int64[65,536]: entries of the candidates of a leaf, then their slots
+    chosen: Longs  # int64[65,536]: entries of the candidates of a leaf, then their members, then their slots
+    needs: Ints  # int32[65,536]: the share that each candidate needs, in 1/65,535
+    rows: Array  # POINT[GATHERED]: rows of the table, next to each other
     counts: npt.NDArray[np.uint8]  # uint8[65,536]: words that each member of a leaf shares, all zeros between leaves
     counters: Longs  # int64[N_COUNTERS]
     before: Longs  # int64[N_COUNTERS]: the counters before the message at hand

@@ -1,4 +1,4 @@
-"""Two trees of regions over the leaves: finding the leaf of a place, and the bounds that let whole regions be passed by.
+"""Two trees of regions over the leaves: the leaf of a place, and the bounds that let whole regions be passed by.
 
 One tree cuts places at their median, again and again, until a region has no more than `fanout` subscriptions; places
 that cannot be told apart are put on EITHER side. The other tree holds what a message may match from anywhere: it only
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from nearcast.engines.similar.layout import BY_X, BY_Y, EITHER, FARTHEST, LEAF_AXIS
+from nearcast.engines.similar.layout import BY_X, EITHER, FARTHEST, LEAF_AXIS
 from nearcast.jit import kernel
 from nearcast.space.distance import HAVERSINE, box_distance
 from nearcast.window.curve import at_least, box_squared
@@ -21,10 +21,8 @@ def find_leaf(nodes, root, x, y):
     at = root
     while nodes[at].axis != LEAF_AXIS:
         node = nodes[at]
-        if node.axis == EITHER or (x if node.axis == BY_X else y) >= node.cut:
-            at = node.high
-        else:
-            at = node.low
+        value = x if node.axis == BY_X else y
+        at = node.high if node.axis == EITHER or value >= node.cut else node.low
     return nodes[at].leaf
 
 
