@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import chain, islice
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +36,8 @@ class Stream:
                 self.source = f"{SYNTHETIC}, without {name}"
         if stored is None:
             self.space = Space(zipf.UNIT)
-            self._tables = (s1m if name == S1M else zipf).messages(10**9, seed)
+            rest = islice((s1m if name == S1M else zipf).messages(10**9, seed), 1, None)
+            self._tables = chain([_first_block(name, seed)], rest)
         else:
             lon, lat = stored["lon"].to_numpy(), stored["lat"].to_numpy()
             self.space = Space((lon.min(), lat.min(), lon.max(), lat.max()), metric="haversine")
@@ -59,6 +62,12 @@ class Stream:
         self._next_id += n
         taken = joined.slice(0, n).combine_chunks()
         return taken.add_column(0, "id", pa.array(ids)).append_column("ts", pa.array(zipf.START_TS + ids))
+
+
+@lru_cache(maxsize=4)
+def _first_block(name: str, seed: int) -> pa.Table:
+    """The first synthetic messages, kept: guards make hundreds of small streams."""
+    return next((s1m if name == S1M else zipf).messages(10**9, seed))
 
 
 def batches(table: pa.Table, size: int) -> list[pa.Table]:

@@ -270,7 +270,7 @@ class Updating(Case):
 
 def drawn(messages: pa.Table, sizes: Mapping[str, Any], seed: int) -> Iterator[pa.Table]:
     """Tables of subscriptions over the messages, with the words, measure, delta and tau of the sizes."""
-    source = subscriptions.Source.of(messages, STOP_WORDS)
+    source = subscriptions.Source.of(messages, STOP_WORDS.split())
     fewest, most = sizes.get("words", (1, 5))
     measure = sizes.get("measure", "weighted")
     made = subscriptions.similar(

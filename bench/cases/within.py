@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,15 +22,22 @@ from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
 from nearcast.window.window import LiveMessages, Steps
 from nearcast.workload import s1m, subscriptions
+from nearcast.workload.schema import BLOCK
 
 BATCH = 1000
 AP_TREE = "ap_tree"
+DATA = ("tweets_2021_2022", "poi_simplegeo_us", "places_gnis_us", "zipf", "s1m")
+LINES = {name: {"engine": engine} for name, engine in (
+    ("AP-Tree", AP_TREE), ("two-level", "two_level"), ("IQ-Tree", "iq_tree"), ("RQ-Tree", "rq_tree"))}  # fmt: skip
+SETTINGS = ("fanout", "leaf", "drift", "partition", "priority", "rebuild", "filing")  # of AP-Tree, by name
+SIZES = {"subscriptions": 1_000_000, "sample": 20_000, "published": 20_000, "checked": 20}
+TINY = {"messages": "zipf", "subscriptions": 1_500, "sample": 1_000, "published": 1_000, "checked": 50}
 
 _SOURCE = 300_000  # messages that subscriptions are drawn from
-STOP_WORDS = frozenset(
+STOP_WORDS = (
     "a about all am an and any are as at be been but by can do for from get got had has have he her his how i if in is "
     "it its just like m me my no not now of on one or our out rt s she so t that the their them there they this to too "
-    "up us was we were what when where who will with you your".split()
+    "up us was we were what when where who will with you your"
 )
 
 
@@ -44,34 +52,67 @@ def engine_class(name: str) -> Callable[..., Any]:
     return lambda table, around, **given: WithinTree(table, around, settings=Settings(**given))
 
 
-def drawn(stream: Stream, sizes: dict[str, Any], seed: int, messages: pa.Table, n: int) -> Iterator[pa.Table]:
-    """Tables of `n` subscriptions over the messages; those of `s1m` are its own."""
-    if stream.source == S1M:
-        return s1m.subscriptions(n, seed)
-    return subscriptions.within(
-        subscriptions.Source.of(messages, STOP_WORDS),
-        n,
-        seed,
-        bounds=stream.space.bounds,
-        areas=tuple(sizes.get("areas", subscriptions.AREAS)),
-        words=tuple(sizes.get("words", (1, 5))),
-        expressions=sizes.get("expressions", False),
-        backfill=False,
-    )
+def settings_of(sizes: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the engine among the sizes."""
+    return {name: sizes[name] for name in SETTINGS if name in sizes}
+
+
+class Drawing(NamedTuple):
+    """How subscriptions are drawn from the first messages of a stream."""
+
+    messages: str
+    seed: int
+    bounds: tuple[float, float, float, float]
+    n_before: int  # messages to draw from
+    areas: tuple[float, float]
+    words: tuple[int, int]
+    expressions: bool
+
+    @classmethod
+    def of(cls, sizes: dict[str, Any], stream: Stream, seed: int) -> Drawing:
+        area, n_words = sizes.get("area"), sizes.get("n_words")
+        areas = subscriptions.AREAS if area is None else (area, area)
+        words = (1, 5) if n_words is None else (n_words, n_words)
+        n_before = min(_SOURCE, max(sizes["sample"], sizes["subscriptions"]))
+        return cls(
+            sizes["messages"], seed, stream.space.bounds, n_before, areas, words, sizes.get("expressions", False)
+        )
+
+    def tables(self, n: int) -> Iterator[pa.Table]:
+        """Tables of `n` subscriptions; those of `s1m` are its own."""
+        return iter(_few(self, n)) if n <= BLOCK else self._tables(n)
+
+    def _tables(self, n: int) -> Iterator[pa.Table]:
+        if self.messages == S1M:
+            return s1m.subscriptions(n, self.seed)
+        return self.drawn_from(Stream(self.messages, self.seed).take(self.n_before), n, self.seed)
+
+    def drawn_from(self, messages: pa.Table, n: int, seed: int) -> Iterator[pa.Table]:
+        """Tables of `n` subscriptions drawn from these messages."""
+        source = subscriptions.Source.of(messages, STOP_WORDS.split())
+        own = {"areas": self.areas, "words": self.words, "expressions": self.expressions, "bounds": self.bounds}
+        return subscriptions.within(source, n, seed, **own)
+
+
+@lru_cache(maxsize=8)
+def _few(drawing: Drawing, n: int) -> list[pa.Table]:
+    """Kept: guards ask for the same few subscriptions again and again."""
+    return list(drawing._tables(n))
 
 
 class Standing(Case):
     """`subscriptions` subscriptions in the engine `engine`, which has seen `sample` messages before.
 
-    The engine stands alone, without a broker. Where each draws its messages from is `messages`; `areas`, `words` and
-    `expressions` are those of `workload.subscriptions.within`; `settings` are the engine's own.
+    The engine stands alone, without a broker. Messages are those of `messages`, and subscriptions are drawn from them
+    as `workload.subscriptions.within` does: boxes of `area` of the space, `n_words` words, or `expressions`. What
+    `SETTINGS` lists are the engine's own settings. A repetition is `published` messages.
     """
 
     unit = "messages"
 
     def prepare(self) -> None:
         self.open()
-        self.slots = self.register(self.made(self.sizes["subscriptions"]))
+        self.slots = self.register(self.drawing.tables(self.sizes["subscriptions"]))
         self.engine = self.make()
         self.engine.insert(self.slots)
 
@@ -84,17 +125,14 @@ class Standing(Case):
         self.live = LiveMessages(self.stream.space, Window(count=sizes["sample"]), self.vocabulary)
         self.around = Surroundings(self.stream.space, self.vocabulary, self.live)
         self.table = WithinTable(self.vocabulary)
-        self.before = self.stream.take(min(_SOURCE, max(sizes["sample"], sizes["subscriptions"])))
-        for batch in batches(self.before.slice(0, sizes["sample"]), BATCH):
+        self.drawing = Drawing.of(sizes, self.stream, self.seed)
+        before = self.stream.take(self.drawing.n_before)
+        for batch in batches(before.slice(0, sizes["sample"]), BATCH):
             self.live.release(self.admit(batch))
-
-    def made(self, n: int) -> Iterator[pa.Table]:
-        """Tables of `n` subscriptions."""
-        return drawn(self.stream, self.sizes, self.seed, self.before, n)
 
     def make(self) -> Any:
         """An engine without subscriptions."""
-        return engine_class(self.sizes["engine"])(self.table, self.around, **self.sizes.get("settings", {}))
+        return engine_class(self.sizes["engine"])(self.table, self.around, **settings_of(self.sizes))
 
     def register(self, tables: Iterator[pa.Table]) -> Ints:
         """Write subscriptions to the table; returns their slots."""
@@ -173,13 +211,21 @@ class Delivery(Case):
         sizes = self.sizes
         self.stream = Stream(sizes["messages"], self.seed)
         self.source = self.stream.source
-        self.broker = Broker(self.stream.space)
-        self.engine = put_in(self.broker, sizes["engine"], **sizes.get("settings", {}))
-        before = self.stream.take(min(_SOURCE, sizes["subscriptions"]))
-        made = drawn(self.stream, sizes, self.seed, before, sizes["subscriptions"])
-        rejects = self.broker.subscribe_many(pa.concat_tables(list(made))).rejects
+        self.broker = self.new_broker()
+        self.engine = put_in(self.broker, sizes["engine"], **settings_of(sizes))
+        drawing = Drawing.of({"sample": 1, **sizes}, self.stream, self.seed)
+        self.stream.take(drawing.n_before)
+        rejects = self.broker.subscribe_many(self.given(drawing)).rejects
         if rejects:
             raise WrongAnswer(f"a subscription was refused: {rejects[0]}")
+
+    def new_broker(self) -> Broker:
+        """Without subscriptions."""
+        return Broker(self.stream.space)
+
+    def given(self, drawing: Drawing) -> pa.Table:
+        """The subscriptions."""
+        return pa.concat_tables(list(drawing.tables(self.sizes["subscriptions"])))
 
     def check(self) -> int:
         """The updates for some messages, against the brute force in the same broker."""

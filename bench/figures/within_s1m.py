@@ -8,8 +8,8 @@ FIGURE = Figure(
     title="Within, s1m",
     workload="1,000,000 boxes over 200 clusters, 1 to 4 words of 20,000; messages of 4 to 10 words as Arrow batches of "
     "1,000 through Broker.publish, no window",
-    expected="AP-Tree carries at least 100,000 messages per CPU second, touches at most 2 rows a match and 40 more, and "
-    "is never slower than the two-level index",
+    expected="AP-Tree carries at least 100,000 messages per CPU second, touches at most 2 rows a match and 40 more, "
+    "and is never slower than the two-level index",
     sweep=("subscriptions", (1_000_000,)),
     series={
         "AP-Tree": (Delivery, {"engine": "ap_tree", "published": 50_000}),

@@ -72,7 +72,7 @@ def choose_cells(box, weight, tree, reach):
     down costs what the children that the box meets cost. `reach` receives the columns and rows that the box meets at
     the finest level. Returns the level down to which it was followed.
 
-    Paper: [AP-Tree] 5.1.1, the cost model of IQ-Tree with verifications in the place of disk accesses.
+    Paper: [APTREE] 5.1.1, the cost model of IQ-Tree with verifications in the place of disk accesses.
     """
     bounds, side = tree.bounds, 1 << DEEPEST
     reach[0] = cell_index(bounds[0], bounds[2], side, box.x0)

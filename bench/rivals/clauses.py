@@ -36,6 +36,7 @@ class Entries(NamedTuple):
 
     rows: Array  # ENTRY[n]
     words: Ints  # int32[n]: the rarest word of each
+    rows_at: Ints  # int32[n]: which of the subscriptions given it belongs to
 
 
 @kernel
@@ -117,11 +118,11 @@ def enter_clauses(rows, slots, clauses, metric, counts, entries):
             entry.x0, entry.y0 = round_down(x0), round_down(row.y0)
             entry.x1, entry.y1 = round_up(x1), round_up(row.y1)
             entry.slot, entry.tag = slots[i], at - row.clause_start
-            if clauses[at] <= 3 and clauses[at + 1] == 0 and row.clause_size == 2 + clauses[at]:
-                if row.region_kind == BOX and row.x0 <= row.x1 and row.expires == FOREVER:
-                    entry.tag |= SURE
+            is_plain = row.region_kind == BOX and row.x0 <= row.x1 and row.expires == FOREVER
+            if is_plain and clauses[at] <= 3 and clauses[at + 1] == 0 and row.clause_size == 2 + clauses[at]:
+                entry.tag |= SURE
             entry.second, entry.third = second if second >= 0 else first, third if third >= 0 else first
-            entries.words[n] = first
+            entries.words[n], entries.rows_at[n] = first, i
             n += 1
             at += 2 + clauses[at] + clauses[at + 1]
 
@@ -155,6 +156,6 @@ def first_clause(clauses, start, length, present):
 def entries_of(rows: Array, slots: Ints, clauses: Ints, metric: int, counts: Ints) -> Entries:
     """Entries of subscriptions whose table rows are `rows`; `counts` says how rare words are."""
     n = count_clauses(rows, clauses)
-    entries = Entries(np.zeros(n, ENTRY), np.zeros(n, np.int32))
+    entries = Entries(np.zeros(n, ENTRY), np.zeros(n, np.int32), np.zeros(n, np.int32))
     enter_clauses(rows, slots, clauses, metric, counts, entries)
     return entries

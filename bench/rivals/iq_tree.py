@@ -27,7 +27,7 @@ def note_cells(keys, occupied, known):
 def probe_cells(arrivals, messages, bounds, occupied, known, starts, keys):
     """Every occupied cell that each arrival lies in, with each of its words; returns how many keys, with room for all.
 
-    Paper: [AP-Tree] 3.1, the matching of IQ-Tree.
+    Paper: [APTREE] 3.1, the matching of IQ-Tree.
     """
     side = 1 << DEEPEST
     n = 0

@@ -190,13 +190,21 @@ class Lists:
 
     def add(self, keys: Longs, owners: Ints, source: Array) -> None:
         """More rows."""
-        while self._tally[2] + keys.size > _MOST_FULL * self._heads.size:
-            self._heads = _larger(self._heads)
+        self._make_heads(keys.size)
         done = 0
         while done < keys.size:
             done = append_rows(self._heads, keys, owners, source, self._rows, done, self._tally)
             if done < keys.size:
                 self._rows = with_room(self._rows, self._rows.size + 1)
+        self._repack()
+
+    def _make_heads(self, n: int) -> None:
+        """Promise room for `n` more lists."""
+        while self._tally[2] + n > _MOST_FULL * self._heads.size:
+            self._heads = _larger(self._heads)
+
+    def _repack(self) -> None:
+        """Close the gaps of the pool once they are most of it."""
         if 2 * self._tally[1] > self._tally[0] + 1024:
             into = np.zeros_like(self._rows)
             self._tally[:2] = repack(self._heads, self._rows, into), 0

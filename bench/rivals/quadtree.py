@@ -8,7 +8,8 @@ from bench.rivals.base import Filing
 from bench.rivals.cells import Tree, cells_of, new_tree
 from bench.rivals.clauses import Entries
 from bench.rivals.jit import kernel
-from nearcast.columns.arena import Array, Floats, Ints, Longs
+from nearcast.columns.arena import Array, Floats, Ints, Longs, ranges
+from nearcast.columns.messages import MessageLayout
 from nearcast.columns.subscriptions import WithinTable
 from nearcast.engines.contract import Surroundings
 
@@ -16,6 +17,13 @@ IN_ROOT = -1.0  # weight of an entry that is not worth a decomposition
 LIFE = 20_000.0  # messages for which a look at an entry costs as much as filing it once more
 
 _LEAST_SAMPLE = 1000  # live messages that are enough to learn from
+
+
+def count_live(messages: MessageLayout, n_terms: int) -> Longs:
+    """How many live messages hold each word."""
+    rows = messages.rows[np.flatnonzero(messages.rows["sequence"])]
+    found: Longs = np.bincount(messages.terms[ranges(rows["term_start"], rows["n_terms"])], minlength=n_terms)
+    return found
 
 
 @kernel
@@ -48,10 +56,7 @@ class Quadtrees(Filing):
         live = np.flatnonzero(messages.rows["sequence"])
         if live.size >= _LEAST_SAMPLE:
             rows = messages.rows[live]
-            lengths = rows["n_terms"].astype(np.int64)
-            shift = np.repeat(rows["term_start"] - (np.cumsum(lengths) - lengths), lengths)
-            seen = np.bincount(messages.terms[shift + np.arange(shift.size)], minlength=self._counts.size)
-            self._shares = (seen + 0.5) / live.size
+            self._shares = (count_live(messages, self._counts.size) + 0.5) / live.size
             self._tree = new_tree(self.around.space.bounds, rows["x"].copy(), rows["y"].copy())
             return
         x, y, n = np.zeros(slots.size), np.zeros(slots.size), 0

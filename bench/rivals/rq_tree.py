@@ -28,7 +28,7 @@ def note_levels(keys, levels):
 def probe_levels(arrivals, messages, bounds, levels, starts, keys):
     """For each word of each arrival its cell at every level in use; returns how many keys, with room for all.
 
-    Paper: [AP-Tree] 5.1.1, RQ-Tree.
+    Paper: [APTREE] 5.1.1, RQ-Tree.
     """
     side = 1 << DEEPEST
     n = 0

@@ -115,7 +115,7 @@ def write_levels(trie, node, row, column, keys, n):
 def probe_trie(arrivals, messages, bounds, trie, scratch, stack, starts, keys):
     """Every node that the words of each arrival reach, at all levels in use; returns how many keys, or NEED_ROOM.
 
-    Paper: [AP-Tree] 3.1, ordered keyword trie. `scratch` has room for the words of a message, `stack` for as many
+    Paper: [APTREE] 3.1, ordered keyword trie. `scratch` has room for the words of a message, `stack` for as many
     pairs of a node and the position of the next word to try.
     """
     side = 1 << DEEPEST

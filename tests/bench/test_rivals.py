@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from compare import identical
 from contract import test_contract as contract
@@ -9,6 +11,7 @@ from contract.contenders import Contender, Judge, Town, broker_class, engine_of,
 
 import nearcast as nc
 from nearcast.cli.bench import part
+from nearcast.engines.contract import Changes
 
 RIVALS = [Contender("within", rival.name, rival) for rival in part("rivals.all").RIVALS]
 
@@ -57,3 +60,34 @@ def test_a_town(rival: Contender) -> None:
 @pytest.mark.parametrize("window", [nc.Window(count=100), None], ids=repr)
 def test_moves(rival: Contender, window: nc.Window | None) -> None:
     contract.test_many_at_once_fill_and_move_like_one_by_one(rival, window)
+
+
+def small_case(name: str, series: str, x: object) -> Any:
+    """A series of a figure in miniature, prepared."""
+    figure = part("figure").load(name)
+    tiny = {key: value for key, value in figure.tiny.items() if key != figure.sweep[0]}
+    case = figure.make(series, figure.sizes_of(series, x, tiny), figure.seed)
+    case.prepare()
+    return case
+
+
+@pytest.mark.parametrize(
+    ("name", "series", "x"), [("ap_tree_fig_12a", "RQ-Tree", "zipf"), ("ap_tree_fig_21b", "RQ+-Tree", "zipf on ")]
+)
+def test_cases_find_lost_matches(name: str, series: str, x: object) -> None:
+    case = small_case(name, series, x)
+    assert case.check() > 0
+    publish = case.engine.publish
+    case.sizes["checked"] = 500
+    case.engine.publish = lambda steps: Changes(*(column[1:] for column in publish(steps)))
+    with pytest.raises(part("figure").WrongAnswer, match="and 0 others differ"):
+        case.check()
+
+
+def test_cases_find_lost_changes_of_moves() -> None:
+    case = small_case("ap_tree_fig_21b", "SS-Index", "zipf on ")
+    moved = case.engine.moved
+    case.sizes["checked"] = 1000
+    case.engine.moved = lambda slots, before: Changes(*(column[1:] for column in moved(slots, before)))
+    with pytest.raises(part("figure").WrongAnswer, match="and 0 others differ"):
+        case.check()

@@ -485,7 +485,7 @@ def test_late_messages_are_counted_and_notify_nobody() -> None:
 
 
 def test_without_a_window_nothing_is_kept_but_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearcast.broker.broker._LEAST_SWEEP", 50)
+    monkeypatch.setattr("nearcast.broker.sweeping._LEAST", 50)
     broker = filled()
     assert broker.results("0") == broker.results("1") == []
     assert [id for id, _ in broker.results("2")] == ["0", "1"]
@@ -502,7 +502,7 @@ def test_without_a_window_nothing_is_kept_but_the_nearest(monkeypatch: pytest.Mo
 
 
 def test_words_that_nothing_holds_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearcast.broker.broker._LEAST_SWEEP", 50)
+    monkeypatch.setattr("nearcast.broker.sweeping._LEAST", 50)
     broker = nc.Broker(nc.Space((0, 0, 8, 8)), nc.Window(count=10))
     broker.subscribe("n", nc.Nearest(0, 0, "keep", k=2))
     broker.subscribe("w", nc.Within(nc.Box(0, 0, 8, 8), "keep AND NOT never"))

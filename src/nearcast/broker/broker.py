@@ -15,6 +15,8 @@ from nearcast.broker.intake import ending, new_ids_only
 from nearcast.broker.moves import Movable, in_turns, many_moves, one_move
 from nearcast.broker.registry import Registry, unknown
 from nearcast.broker.saying import best_first, to_updates
+from nearcast.broker.stats import stats
+from nearcast.broker.sweeping import Sweeper
 from nearcast.columns.arena import Array, Floats, Ints
 from nearcast.columns.decode import KINDS, Part, Rules, check_subscription, decode_subscriptions, pack_clauses
 from nearcast.columns.ids import id_type, same_type
@@ -38,11 +40,10 @@ from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.weights import Weights
 from nearcast.text.words import from_lists
-from nearcast.window.window import DUPLICATE, TOO_FAR_AHEAD, UNSET, LiveMessages, Steps, Window
+from nearcast.window.window import DUPLICATE, TOO_FAR_AHEAD, LiveMessages, Steps, Window
 
 _CHUNK = 4096  # messages taken in at a time
 _WITHIN, _SIMILAR, _TOPK, _NEAREST = range(4)  # positions in KINDS
-_LEAST_SWEEP = 4096  # words or messages not worth a sweep
 
 
 class Broker:
@@ -93,8 +94,7 @@ class Broker:
             _NEAREST: KeeperOracle(NEAREST, self._points[_NEAREST], self._around),
         }
         self._engines: dict[int, Notifier | Keeper] = {**self._notifiers, **self._keepers}
-        self._n_terms_swept = 0  # words left by the last sweep
-        self._n_kept_swept = 0  # messages left by the last sweep, without a window
+        self._sweeper = Sweeper(self._live, self._vocabulary, self._tables, self._points[_NEAREST], self._keepers)
 
     # Subscriptions
 
@@ -267,27 +267,8 @@ class Broker:
         if ended.size:
             self._end(ended)
         self._live.release(steps)
-        self._sweep()
+        self._sweeper.sweep()
         return updates
-
-    def _sweep(self) -> None:
-        """Forget words that nothing holds and, without a window, messages that no result holds."""
-        table = self._live.table
-        if self.window is None and (
-            len(table) > 2 * self._n_kept_swept + _LEAST_SWEEP or not len(self._points[_NEAREST])
-        ):
-            held = np.zeros(table.ids.keys.capacity, dtype=bool)
-            if len(self._points[_NEAREST]):
-                self._keepers[_NEAREST].mark_messages(held)
-            self._live.keep_only(held)
-            self._n_kept_swept = len(table)
-        if len(self._vocabulary) > 2 * self._n_terms_swept + _LEAST_SWEEP:
-            used = np.zeros(self._vocabulary.capacity, dtype=bool)
-            for holder in (table, *self._tables.values()):
-                holder.mark_terms(used)
-            terms = self._vocabulary.keys.numbers()
-            self._vocabulary.free(terms[~used[terms]])
-            self._n_terms_swept = len(self._vocabulary)
 
     def reweigh(self, weights: Weights) -> Updates:
         """Change the weights of words, as one event; returns how results change."""
@@ -346,27 +327,9 @@ class Broker:
 
     def stats(self) -> dict[str, Any]:
         """Sizes, counts of work and bytes."""
-        live = self._live
-        kinds = {KINDS[kind]: len(table) for kind, table in self._tables.items()}
+        tables = {KINDS[kind]: table for kind, table in self._tables.items()}
         engines = {KINDS[kind]: engine.stats() for kind, engine in self._engines.items()}
-        n_bytes = {
-            "subscriptions": sum(table.nbytes for table in self._tables.values())
-            + sum(e["bytes"] for e in engines.values()),
-            "subscription ids": self._registry.nbytes,
-            "messages": live.nbytes,
-            "words": self._vocabulary.nbytes,
-        }
-        return {
-            "subscriptions": {**kinds, "all": len(self._registry)},
-            "messages": {"live": len(live.table), "sequence": live.last, "late": live.n_late},
-            "clock": None if live.clock == UNSET else live.clock,
-            "words": len(self._vocabulary),
-            "bytes": n_bytes,
-            "bytes per subscription": n_bytes["subscriptions"] / max(1, len(self._registry)),
-            "bytes per live message": n_bytes["messages"] / max(1, len(live.table)),
-            "engines": engines,
-            "index": live.index.stats(),
-        }
+        return stats(tables, engines, self._registry, self._around)
 
     def check(self) -> None:
         """Assert that all arrays are consistent; for tests."""
@@ -396,7 +359,7 @@ class Broker:
                 "registry": self._registry.state(),
                 "tables": {KINDS[kind]: table.state() for kind, table in self._tables.items()},
                 "engines": {KINDS[kind]: engine.state() for kind, engine in self._engines.items()},
-                "swept": {"terms": self._n_terms_swept, "kept": self._n_kept_swept},
+                "swept": self._sweeper.state(),
             },
         )
 
@@ -421,5 +384,5 @@ class Broker:
         for kind, table in broker._tables.items():
             table.load(state["tables"][KINDS[kind]])
             broker._engines[kind].load(state["engines"][KINDS[kind]])
-        broker._n_terms_swept, broker._n_kept_swept = state["swept"]["terms"], state["swept"]["kept"]
+        broker._sweeper.load(state["swept"])
         return broker

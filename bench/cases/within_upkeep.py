@@ -1,0 +1,116 @@
+"""`Within` subscriptions that come and go: what filing them batch by batch costs, and how matching is then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import lru_cache
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from bench.cases.messages import Stream
+from bench.cases.within import BATCH, Delivery, Drawing, Standing
+from bench.figure import Stopwatch, WrongAnswer
+from nearcast import InvalidInput, SetupError
+from nearcast.columns.arena import Ints
+from nearcast.columns.subscriptions import WithinTable
+from nearcast.workload import datasets
+
+_AGES = 10  # parts of a dataset, oldest first, that subscriptions are drawn from in turn
+_INSERTED = 10_000  # subscriptions a batch
+
+
+@lru_cache(maxsize=1)
+def aged(drawing: Drawing, n: int) -> pa.Table:
+    """`n` subscriptions drawn from the oldest messages, then from younger ones; kept for the next series of a guard."""
+    try:
+        messages = datasets.read(drawing.messages, columns=["lon", "lat", "text"])
+    except (SetupError, InvalidInput):
+        messages = Stream(drawing.messages, drawing.seed).take(drawing.n_before)
+    each = messages.num_rows // _AGES
+    upto = [n * age // _AGES for age in range(_AGES + 1)]
+    parts = [
+        drawing.drawn_from(messages.slice(age * each, each), upto[age + 1] - upto[age], drawing.seed + age)
+        for age in range(_AGES)
+    ]
+    return pa.concat_tables(list(chain.from_iterable(parts)))
+
+
+class Drifted(Standing):
+    """Subscriptions in the order of the messages they are drawn from, oldest first.
+
+    The share `built` of them is filed at once, the others in batches of 10,000, with 1,000 messages between two of
+    them, so that an engine that keeps up during events can do so.
+    """
+
+    def prepare(self) -> None:
+        self.open()
+        self.given = aged(self.drawing, self.sizes["subscriptions"])
+        self.grow(self.pass_by)
+
+    def grow(self, between: Callable[[Ints], None]) -> int:
+        """File all in a new engine; `between` is handed every later batch. Returns how many came later."""
+        n_built = max(1, round(self.sizes["built"] * self.given.num_rows))
+        self.table = WithinTable(self.vocabulary)
+        self.engine = self.make()
+        self.engine.insert(self.register(iter([self.given.slice(0, n_built)])))
+        for at in range(n_built, self.given.num_rows, _INSERTED):
+            between(self.register(iter([self.given.slice(at, _INSERTED)])))
+        return int(self.given.num_rows - n_built)
+
+    def pass_by(self, slots: Ints) -> None:
+        """A batch joins, and some messages come by."""
+        self.engine.insert(slots)
+        steps = self.admit(self.stream.take(BATCH))
+        self.engine.publish(steps)
+        self.live.release(steps)
+
+
+class Inserting(Drifted):
+    """What filing the later ones takes; nothing else happens in between."""
+
+    unit = "subscriptions"
+
+    def repeat(self, watch: Stopwatch) -> int:
+        def timed(slots: Ints) -> None:
+            with watch:
+                self.engine.insert(slots)
+                watch.lap("10,000 subscriptions")
+
+        return self.grow(timed)
+
+
+class Subscribing(Delivery):
+    """Through the broker: `changed` subscriptions join the others in batches of 10,000, and leave again.
+
+    `leaving` says which of the two is timed.
+    """
+
+    unit = "subscriptions"
+
+    def prepare(self) -> None:
+        super().prepare()
+        n, changed = self.sizes["subscriptions"], self.sizes["changed"]
+        drawing = Drawing.of({"sample": 1, **self.sizes}, self.stream, self.seed + 1)
+        joining = pa.concat_tables(list(drawing.tables(changed)))
+        self.joining = joining.set_column(0, "id", pa.array(np.arange(n + 1, n + 1 + changed)))
+
+    def repeat(self, watch: Stopwatch) -> int:
+        tables = [self.joining.slice(at, _INSERTED) for at in range(0, self.joining.num_rows, _INSERTED)]
+        for change, is_timed in ((self._join, not self.sizes["leaving"]), (self._leave, self.sizes["leaving"])):
+            with watch if is_timed else nullcontext():
+                for table in tables:
+                    change(table)
+                    if is_timed:
+                        watch.lap("10,000 subscriptions")
+        return int(self.joining.num_rows)
+
+    def _join(self, table: pa.Table) -> None:
+        if self.broker.subscribe_many(table).rejects:
+            raise WrongAnswer("a subscription was refused")
+
+    def _leave(self, table: pa.Table) -> None:
+        if self.broker.unsubscribe_many(table["id"]).rejects:
+            raise WrongAnswer("a subscription could not leave")

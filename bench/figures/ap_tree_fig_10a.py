@@ -1,0 +1,16 @@
+"""AP-Tree figure 10a: matching against the fanout f of the tree."""
+
+from bench.cases.within import AP_TREE, DATA, SIZES, TINY, Standing
+from bench.figure import Figure
+
+FIGURE = Figure(
+    title="AP-Tree, fanout",
+    workload="1,000,000 boxes of 0.01 % to 1 % with 1 to 5 words, drawn from the messages of each data set; the engine "
+    "alone",
+    expected="flat around f = 200: a small fanout wastes keyword nodes, a large one adapts badly",
+    sweep=("fanout", (50, 100, 200, 400, 800)),
+    series={name: (Standing, {"messages": name}) for name in DATA},
+    repeats=3,
+    sizes={**SIZES, "engine": AP_TREE},
+    tiny={**TINY, "fanout": (50,)},
+)

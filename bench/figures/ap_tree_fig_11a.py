@@ -1,0 +1,24 @@
+"""AP-Tree figure 11a: matching with variants of the tree, and with a trie over quadtrees."""
+
+from bench.cases.within import AP_TREE, DATA, SIZES, TINY, Standing
+from bench.figure import Figure
+
+VARIANTS = {
+    "HR": {"engine": AP_TREE},
+    "DP": {"engine": AP_TREE, "partition": "optimal"},
+    "KPriority": {"engine": AP_TREE, "priority": "keyword"},
+    "SPriority": {"engine": AP_TREE, "priority": "space"},
+    "Trie-Qd": {"engine": "trie_qd"},
+}
+
+FIGURE = Figure(
+    title="AP-Tree, variants: matching",
+    workload="200,000 boxes of 0.001 % with 1 to 5 words; the engine alone",
+    expected="DP and HR alike and ahead of all others",
+    sweep=("messages", DATA),
+    series={name: (Standing, own) for name, own in VARIANTS.items()},
+    repeats=3,
+    baseline="HR",
+    sizes={**SIZES, "subscriptions": 200_000, "area": 1e-5},
+    tiny={**TINY, "messages": ("zipf",), "area": 0.01},
+)

@@ -1,0 +1,20 @@
+"""AP-Tree figure 12a (and 12c, bytes, among the counters): matching on all data sets."""
+
+from bench.cases.within import DATA, LINES, SIZES, TINY, Standing
+from bench.figure import Figure
+
+FIGURE = Figure(
+    title="Within on all data: matching",
+    workload="1,000,000 boxes of 0.01 % to 1 % with 1 to 5 words, drawn from the messages; the engine alone",
+    expected="AP-Tree ahead of IQ-Tree, RQ-Tree and the two-level index everywhere, and far ahead of the scan; which "
+    "of IQ-Tree and RQ-Tree is better depends on the data",
+    sweep=("messages", DATA),
+    series={
+        **{name: (Standing, own) for name, own in LINES.items()},
+        "scan": (Standing, {"engine": "scan", "published": 1_000}),
+    },
+    repeats=3,
+    baseline="two-level",
+    sizes=SIZES,
+    tiny={**TINY, "messages": ("zipf", "s1m")},
+)

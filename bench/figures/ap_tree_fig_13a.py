@@ -1,0 +1,16 @@
+"""AP-Tree figure 13a: matching against the number of words of a subscription, tweets."""
+
+from bench.cases.within import LINES, SIZES, TINY, Standing
+from bench.figure import Figure
+
+FIGURE = Figure(
+    title="Within, number of words: tweets",
+    workload="1,000,000 boxes of 0.01 % to 1 % that ask for exactly so many words; the engine alone",
+    expected="faster with more words, because less matches; AP-Tree hardly ahead with one word, far with several",
+    sweep=("n_words", (1, 2, 3, 4, 5)),
+    series={name: (Standing, own) for name, own in LINES.items()},
+    repeats=3,
+    baseline="two-level",
+    sizes={**SIZES, "messages": "tweets_2021_2022"},
+    tiny={**TINY, "n_words": (1, 3)},
+)

@@ -1,0 +1,14 @@
+"""AP-Tree figure 19b: what the location update alone costs: moves while no message is kept."""
+
+from dataclasses import replace
+
+from bench.cases.within_moving import MOVING_LINES, Relocating
+from bench.figures.ap_tree_fig_19a import FIGURE as INSERTION
+
+FIGURE = replace(
+    INSERTION,
+    title="Within, moving: location update",
+    workload="200,000 boxes of 0.01 % to 1 % with 1 to 5 words on the roads of Oldenburg; no message is kept",
+    expected="IQ+-Tree and RQ+-Tree slowest: they choose cells anew for every move; AP+-Tree fast",
+    series={name: (Relocating, {**own, "kept": False}) for name, own in MOVING_LINES.items()},
+)

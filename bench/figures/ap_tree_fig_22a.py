@@ -1,0 +1,17 @@
+"""AP-Tree figure 22a: moves against mobility, tweets."""
+
+from bench.cases.within_moving import MOVING_LINES, MOVING_SIZES, MOVING_TINY, Relocating
+from bench.figure import Figure
+
+FIGURE = Figure(
+    title="Within, moving: mobility",
+    workload="200,000 boxes of 0.01 % to 1 % with 1 to 5 words on the roads of Oldenburg, the newe"
+    "st 200,000 messages live; this share moves at each timestamp",
+    expected="AP+-Tree ahead throughout; the rate hardly changes",
+    sweep=("mobility", (0.1, 0.2, 0.4, 0.6, 0.8)),
+    series={name: (Relocating, own) for name, own in MOVING_LINES.items()},
+    repeats=3,
+    baseline="RQ+-Tree",
+    sizes=MOVING_SIZES,
+    tiny={**MOVING_TINY, "mobility": (0.4,)},
+)

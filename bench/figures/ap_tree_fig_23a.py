@@ -1,0 +1,17 @@
+"""AP-Tree figure 23a: moves against velocity, tweets."""
+
+from bench.cases.within_moving import MOVING_LINES, MOVING_SIZES, MOVING_TINY, Relocating
+from bench.figure import Figure
+
+FIGURE = Figure(
+    title="Within, moving: velocity",
+    workload="200,000 boxes of 0.01 % to 1 % with 1 to 5 words on the roads of Oldenburg, the newe"
+    "st 200,000 messages live; velocity in units of the medium one",
+    expected="AP+-Tree ahead throughout; slower when what is left and what is entered overlap less",
+    sweep=("velocity", (0.5, 1.0, 2.0, 3.0, 4.0)),
+    series={name: (Relocating, own) for name, own in MOVING_LINES.items()},
+    repeats=3,
+    baseline="RQ+-Tree",
+    sizes=MOVING_SIZES,
+    tiny={**MOVING_TINY, "velocity": (4.0,)},
+)

@@ -1,0 +1,34 @@
+"""Sizes, counts of work and bytes of everything that a broker holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nearcast.broker.registry import Registry
+from nearcast.columns.subscriptions import PointTable, WithinTable
+from nearcast.engines.contract import Stats, Surroundings
+from nearcast.window.window import UNSET
+
+
+def stats(
+    tables: dict[str, WithinTable | PointTable], engines: dict[str, Stats], registry: Registry, around: Surroundings
+) -> dict[str, Any]:
+    """What `Broker.stats` tells; tables and the engines' own statistics by kind."""
+    live = around.live
+    n_bytes = {
+        "subscriptions": sum(table.nbytes for table in tables.values()) + sum(e["bytes"] for e in engines.values()),
+        "subscription ids": registry.nbytes,
+        "messages": live.nbytes,
+        "words": around.vocabulary.nbytes,
+    }
+    return {
+        "subscriptions": {**{kind: len(table) for kind, table in tables.items()}, "all": len(registry)},
+        "messages": {"live": len(live.table), "sequence": live.last, "late": live.n_late},
+        "clock": None if live.clock == UNSET else live.clock,
+        "words": len(around.vocabulary),
+        "bytes": n_bytes,
+        "bytes per subscription": n_bytes["subscriptions"] / max(1, len(registry)),
+        "bytes per live message": n_bytes["messages"] / max(1, len(live.table)),
+        "engines": engines,
+        "index": live.index.stats(),
+    }
