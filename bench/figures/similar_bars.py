@@ -14,7 +14,10 @@ FIGURE = Figure(
         "varied",
         ("defaults", *(f"delta {delta}, tau {tau}" for delta in (0, 0.25, 0.5, 0.75, 1) for tau in (0.5, 0.7, 0.9))),
     ),
-    series={"scan": (Standing, {"engine": "scan"}), **MATCHING.series},
+    series={
+        "scan": (Standing, {"engine": "scan"}),
+        **{name: MATCHING.series[name] for name in ("STAMP", "R^t++", "100 IR-trees")},
+    },
     baseline="scan",
     repeats=3,
     average=True,
