@@ -10,6 +10,7 @@ from nearcast.columns.arena import Array, Floats, Ints, State, with_room
 from nearcast.columns.subscriptions import POINT, PointLayout, PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings, difference, entering
 from nearcast.engines.search import matching_similar
+from nearcast.engines.similar.candidates import COST, FILTER, VERIFY
 from nearcast.engines.similar.index import StampIndex
 from nearcast.engines.similar.layout import (
     GATHERED,
@@ -28,9 +29,10 @@ from nearcast.engines.similar.layout import (
     TOKEN,
     Scratch,
 )
-from nearcast.engines.similar.match import COST, FILTER, VERIFY, Matches, match_steps
+from nearcast.engines.similar.match import match_steps
 from nearcast.engines.similar.prefixes import WORD
 from nearcast.engines.similar.settings import Settings
+from nearcast.engines.similar.verify import Matches
 from nearcast.engines.similar.walker import check_index
 from nearcast.window.window import Steps
 

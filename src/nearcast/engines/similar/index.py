@@ -156,8 +156,7 @@ class StampIndex:
         touched = np.empty(2 * slots.size, np.int64)
         n = bury_members(self.layout, slots, touched)
         for leaf in np.unique(touched[:n]).tolist():
-            row = self._leaves[leaf]
-            if row["n_dead"] * _DEAD > row["n_members"] and row["n_dead"] >= min(_LEAST_TAIL, row["n_members"]):
+            if self._leaves["n_dead"][leaf] * _DEAD > self._leaves["n_members"][leaf]:
                 self._reclaim(leaf, subscriptions, idf)
         self._compact_if_wasteful()
 
@@ -169,27 +168,27 @@ class StampIndex:
         return slots
 
     def _reclaim(self, leaf: int, subscriptions: PointLayout, idf: Array) -> None:
-        """Build a leaf anew without its dead, together with its sibling if both are small."""
+        """Build a leaf anew without its dead, together with its sibling as long as both are small."""
         slots = self._alive(leaf)
-        at, kind = int(self._leaves["node"][leaf]), int(self._leaves["kind"][leaf])
-        parent = int(self._nodes["parent"][at])
-        if parent >= 0:
-            low, high = int(self._nodes["low"][parent]), int(self._nodes["high"][parent])
-            sibling = high if at == low else low
+        kind = int(self._leaves["kind"][leaf])
+        while (parent := int(self._nodes["parent"][self._leaves["node"][leaf]])) >= 0:
+            children = int(self._nodes["low"][parent]), int(self._nodes["high"][parent])
+            sibling = children[0] if children[1] == self._leaves["node"][leaf] else children[1]
             if not slots.size:
                 self._drop_leaf(leaf)
                 self._splice(parent, sibling)
                 return
-            if self._nodes["axis"][sibling] == LEAF_AXIS:
-                other = int(self._nodes["leaf"][sibling])
-                beside = self._alive(other)
-                if 2 * (slots.size + beside.size) <= self._most(kind):
-                    cells = [self._cell(number) for number in (leaf, other)]
-                    self._drop_leaf(leaf)
-                    self._drop_leaf(other)
-                    self._node_slots.give(np.array([low, high], dtype=np.int32))
-                    leaf = self._new_leaf(parent, kind, _hull(*cells))
-                    slots = np.concatenate([slots, beside])
+            if self._nodes["axis"][sibling] != LEAF_AXIS:
+                break
+            other = int(self._nodes["leaf"][sibling])
+            together = np.concatenate([slots, self._alive(other)])
+            if 3 * together.size > 2 * self._most(kind):
+                break
+            cell = _hull(self._cell(leaf), self._cell(other))
+            self._drop_leaf(leaf)
+            self._drop_leaf(other)
+            self._node_slots.give(np.array(children, dtype=np.int32))
+            leaf, slots = self._new_leaf(parent, kind, cell), together
         self._rebuild(leaf, slots, subscriptions, idf)
 
     def _splice(self, parent: int, child: int) -> None:
