@@ -29,7 +29,15 @@ AP_TREE = "ap_tree"
 DATA = ("tweets_2021_2022", "poi_simplegeo_us", "places_gnis_us", "zipf", "s1m")
 LINES = {name: {"engine": engine} for name, engine in (
     ("AP-Tree", AP_TREE), ("two-level", "two_level"), ("IQ-Tree", "iq_tree"), ("RQ-Tree", "rq_tree"))}  # fmt: skip
-SETTINGS = ("fanout", "leaf", "drift", "partition", "priority", "rebuild", "filing")  # of AP-Tree, by name
+SETTINGS = {  # of AP-Tree, by the names that they have among the sizes of a case
+    "fanout": "fanout",
+    "leaf": "leaf",
+    "drift": "drift",
+    "partition": "partition",
+    "priority": "priority",
+    "rebuild": "rebuild",
+    "filing": "messages",
+}
 SIZES = {"subscriptions": 1_000_000, "sample": 20_000, "published": 20_000, "checked": 20}
 TINY = {"messages": "zipf", "subscriptions": 1_500, "sample": 1_000, "published": 1_000, "checked": 50}
 
@@ -54,7 +62,7 @@ def engine_class(name: str) -> Callable[..., Any]:
 
 def settings_of(sizes: dict[str, Any]) -> dict[str, Any]:
     """The settings of the engine among the sizes."""
-    return {name: sizes[name] for name in SETTINGS if name in sizes}
+    return {field: sizes[name] for name, field in SETTINGS.items() if name in sizes}
 
 
 class Drawing(NamedTuple):

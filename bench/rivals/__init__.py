@@ -12,4 +12,10 @@ exactly (`match.py`). The rivals differ in the keys.
 | `IQTree` | quadtree cells chosen by cost, and in each its rarest word | every cell above it, each of its words |
 | `RQTree` | its rarest word, and cells chosen by cost in that word's quadtree | each word, the levels that it uses |
 | `TrieQd` | all its words, along a trie, and cells of a quadtree there | every node of the trie that its words reach |
+| `IQPlus`, `RQPlus` | as `IQTree`, `RQTree` | the same |
+| `SSIndex` | the cells of one grid, and in each its rarest word | its cell, each of its words |
+| `KKIndex` | its rarest word, and the cells of the grid if its list is long | each of its words, one cell each |
+
+The last four are for subscriptions that move (`moving.py`): they also file live messages, under the keys at which an
+arrival may have to look (`live.py`), and find what a move changes in the lists of the keys that it leaves and enters.
 """

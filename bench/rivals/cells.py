@@ -73,6 +73,7 @@ def choose_cells(box, weight, tree, reach):
     the finest level. Returns the level down to which it was followed.
 
     Paper: [APTREE] 5.1.1, the cost model of IQ-Tree with verifications in the place of disk accesses.
+    Departs: words and places of messages are taken as independent; a box is followed down to 8 x 8 cells.
     """
     bounds, side = tree.bounds, 1 << DEEPEST
     reach[0] = cell_index(bounds[0], bounds[2], side, box.x0)

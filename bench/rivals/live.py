@@ -67,18 +67,25 @@ def key_at(bounds, word, level, x, y):
 @kernel
 def hold_messages(slots, messages, levels, keys, owners):
     """Keys under which messages are filed; returns how many, for which there is room."""
+    bounds, side = levels.bounds, 1 << DEEPEST
     n = 0
     for i in range(slots.size):
         message = messages.rows[slots[i]]
+        column = cell_index(bounds[0], bounds[2], side, message.x)
+        row = cell_index(bounds[1], bounds[3], side, message.y)
         for at in range(message.term_start, message.term_start + message.n_terms):
             word = messages.terms[at]
             mask = levels.always
             if word < levels.masks.size:
                 mask |= levels.masks[word]
-            for level in range(GRID + 1):
+            for level in range(DEEPEST + 1):
                 if mask >> level & 1:
-                    keys[n], owners[n] = key_at(levels.bounds, word, level, message.x, message.y), i
+                    up = DEEPEST - level
+                    keys[n], owners[n] = pack(word, level, row >> up, column >> up), i
                     n += 1
+            if mask >> GRID & 1:
+                keys[n], owners[n] = key_at(bounds, word, GRID, message.x, message.y), i
+                n += 1
     return n
 
 

@@ -28,9 +28,8 @@ class Movable(NamedTuple):
     space: Space
     has_window: bool
 
-    def check(self, move: Move) -> None:
-        """Refuse a move that does not fit its subscription, or one of nobody."""
-        number = self.registry.find(move.id)
+    def check(self, move: Move, number: int) -> None:
+        """Refuse a move that does not fit the subscription of this number, or one of nobody."""
         if number < 0:
             raise unknown(move.id)
         kind, _ = self.registry.where(number)
@@ -57,7 +56,7 @@ class Movable(NamedTuple):
 
 def one_move(move: Move, movable: Movable) -> list[Moves]:
     """A single move; raises InvalidInput if it is refused."""
-    movable.check(move)
+    movable.check(move, movable.registry.find(move.id))
     return from_objects([(0, move)], movable.space)
 
 
@@ -75,17 +74,23 @@ def many_moves(source: Any, movable: Movable) -> tuple[list[Moves], list[Reject]
             left[parts[-1].rows] = False
         rows = np.flatnonzero(left)
         rest = zip(rows.tolist(), mappings(table.take(rows)), strict=True)
+    given: list[tuple[int, Move]] = []
     good: list[tuple[int, Move]] = []
     rejects: list[Reject] = []
     for row, value in rest:
         try:
-            move = value if isinstance(value, Move) else move_from_json(value)
-            movable.check(move)
+            given.append((row, value if isinstance(value, Move) else move_from_json(value)))
+        except InvalidInput as error:
+            rejects.append(Reject(row, error.field, str(error)))
+    numbers = movable.registry.find_all([move.id for _, move in given])
+    for (row, move), number in zip(given, numbers.tolist(), strict=True):
+        try:
+            movable.check(move, number)
         except InvalidInput as error:
             rejects.append(Reject(row, error.field, str(error)))
         else:
             good.append((row, move))
-    return parts + from_objects(good, movable.space), rejects
+    return parts + from_objects(good, movable.space), sorted(rejects, key=lambda reject: reject.row)
 
 
 def in_turns(parts: list[Moves], registry: Registry) -> Iterator[tuple[int, Ints, Moves]]:

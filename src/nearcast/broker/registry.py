@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
-from nearcast.columns.ids import Ids, id_bytes
+from nearcast.columns.ids import Ids, id_bytes, id_type
 from nearcast.columns.messages import FOREVER
 from nearcast.errors import UnknownId
 from nearcast.window.expiries import ExpiryHeap
@@ -46,6 +48,14 @@ class Registry:
         given = ids.is_valid().to_numpy(zero_copy_only=False)
         numbers = np.full(len(ids), -1, dtype=np.int32)
         numbers[given] = self.ids.keys.find_many(*id_bytes(ids.drop_null()))
+        return numbers
+
+    def find_all(self, ids: Sequence[str | int]) -> Ints:
+        """The same for plain ids, of whatever type each is."""
+        numbers = np.full(len(ids), -1, dtype=np.int32)
+        fitting = [at for at, id in enumerate(ids) if id_type(id) == self.ids.type]
+        if fitting:
+            numbers[fitting] = self.find_many(pa.array([ids[at] for at in fitting]))
         return numbers
 
     def add(self, ids: pa.Array, kind: int) -> Ints:

@@ -16,6 +16,8 @@ SIDES = ("min_lon", "min_lat", "max_lon", "max_lat")
 WORDS = pa.list_(pa.string())
 LARGEST = 1.7e308  # of the numbers that are surely finite
 
+_NUMBER = r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,20})?"
+_BBOX = r"^\[" + ", ?".join(f"(?P<{side}>{_NUMBER})" for side in SIDES) + r"\]$"  # numbers that JSON has, without e
 _PLAIN = (
     r"^[0-9a-z]+( [0-9a-z]+)*$"  # what the expression language and the text rules surely read as words, all of them
 )
@@ -26,7 +28,6 @@ class Columns:
 
     def __init__(self, table: pa.Table, fields: Collection[str]) -> None:
         self.table = table
-        self.fields = fields
         self.n = table.num_rows
         self.good = np.ones(self.n, dtype=bool)
         for name in table.column_names:
@@ -97,11 +98,26 @@ class Columns:
         return self.numbers(name, *((-90.0, 90.0) if space.metric == "haversine" else (-LARGEST, LARGEST)))
 
     def boxes(self, space: Space) -> Floats:
-        """Boxes given by their four sides, float64[n, 4]; those across the date line are not sure."""
+        """Boxes, float64[n, 4], from four sides or a bbox in `region`; those across the date line are not sure."""
+        given = self.good
+        self.good = np.ones(self.n, dtype=bool)
         x0, x1 = (self.numbers(name, -LARGEST, LARGEST) for name in ("min_lon", "max_lon"))
         y0, y1 = (self.latitudes(name, space) for name in ("min_lat", "max_lat"))
-        self.good &= (x0 <= x1) & (y0 <= y1)
-        return np.stack([x0, y0, x1, y1], axis=1)
+        by_sides = np.stack([x0, y0, x1, y1], axis=1)
+        region = self.get("region")
+        self.good &= region.is_null().to_numpy(zero_copy_only=False)
+        if pa.types.is_string(region.type) and region.null_count < self.n:
+            found = pc.extract_regex(region, _BBOX)
+            boxed = found.is_valid().to_numpy(zero_copy_only=False)
+            for name in SIDES:
+                boxed &= self.get(name).is_null().to_numpy(zero_copy_only=False)
+            for i, side in enumerate(found.flatten()):
+                by_sides[boxed, i] = side.filter(pa.array(boxed)).cast(pa.float64()).to_numpy()
+            if space.metric == "haversine":
+                boxed &= (np.abs(by_sides[:, 1]) <= 90.0) & (np.abs(by_sides[:, 3]) <= 90.0)
+            self.good |= boxed
+        self.good &= given & (by_sides[:, 0] <= by_sides[:, 2]) & (by_sides[:, 1] <= by_sides[:, 3])
+        return by_sides
 
     def ids(self) -> pa.Array:
         """The ids of the rows that are good, int64 or string; a row without one is not. The last column to ask for."""

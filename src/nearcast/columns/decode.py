@@ -238,7 +238,6 @@ def _sure_points(columns: Columns, kind: str, rows: Array, rules: Rules) -> Part
 
 
 def _sure_within(columns: Columns, rows: Array, rules: Rules) -> Part:
-    columns.good &= columns.get("region").is_null().to_numpy(zero_copy_only=False)
     boxes = columns.boxes(rules.space)
     expires, backfill, words = (
         columns.whole("expires", -(2**63), FOREVER, FOREVER),

@@ -52,26 +52,31 @@ def from_objects(given: list[tuple[int, Move]], space: Space) -> list[Moves]:
 
 
 def sure_moves(table: pa.Table, space: Space, id_type: str | None) -> list[Moves]:
-    """The rows of a table that are surely right by themselves: ids of the type given, and a place or four sides."""
+    """The rows of a table that are surely right by themselves: ids of the type given, and a place or a box."""
     if "id" not in table.column_names or id_type is None or bulk_id_type(table.column("id").type) != id_type:
         return []
     boxed = np.zeros(table.num_rows, dtype=bool)
-    if SIDES[0] in table.column_names:
-        boxed = table.column(SIDES[0]).is_valid().to_numpy()
+    for name in ("region", SIDES[0]):
+        if name in table.column_names:
+            boxed |= table.column(name).is_valid().to_numpy()
     parts = []
-    for rows, fields in ((np.flatnonzero(~boxed), ("lon", "lat")), (np.flatnonzero(boxed), SIDES)):
+    for rows, sure in ((np.flatnonzero(~boxed), _sure_places), (np.flatnonzero(boxed), _sure_boxes)):
         if rows.size:
-            columns = Columns(table.take(rows) if rows.size < table.num_rows else table, (*_FIELDS, *fields))
-            parts.append(_sure(columns, rows, space))
+            parts.append(sure(table.take(rows) if rows.size < table.num_rows else table, rows, space))
     return parts
 
 
-def _sure(columns: Columns, rows: Array, space: Space) -> Moves:
+def _sure_places(table: pa.Table, rows: Array, space: Space) -> Moves:
+    columns = Columns(table, (*_FIELDS, "lon", "lat"))
     columns.whole("ts", -LAST_INSTANT, LAST_INSTANT, 0)
-    if "min_lon" in columns.fields:
-        boxes = columns.boxes(space)
-        ids = columns.ids()
-        return Moves(rows[columns.good], ids, box_rows(boxes[columns.good]))
     x, y = columns.numbers("lon", -LARGEST, LARGEST), columns.latitudes("lat", space)
     ids = columns.ids()
     return Moves(rows[columns.good], ids, np.stack([x, y], axis=1)[columns.good])
+
+
+def _sure_boxes(table: pa.Table, rows: Array, space: Space) -> Moves:
+    columns = Columns(table, (*_FIELDS, "region", *SIDES))
+    columns.whole("ts", -LAST_INSTANT, LAST_INSTANT, 0)
+    boxes = columns.boxes(space)
+    ids = columns.ids()
+    return Moves(rows[columns.good], ids, box_rows(boxes[columns.good]))
