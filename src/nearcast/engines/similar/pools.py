@@ -22,11 +22,14 @@ class Pool:
         self._free: list[tuple[int, int]] = []  # size and start of blocks that nobody owns, smallest first
 
     def take(self, n: int) -> tuple[int, int]:
-        """Start and size of a block for n rows: a free one that is not much too large, or a new one."""
+        """Start and size of a block for n rows: a free one, whose rest stays free if that is much, or a new one."""
         at = bisect_left(self._free, (n, 0))
-        if n and at < len(self._free) and self._free[at][0] <= n + n // 8:
+        if n and at < len(self._free):
             size, start = self._free.pop(at)
             self.dead -= size
+            if size > n + n // 8:
+                self.give(start + n, size - n)
+                size = n
             return start, size
         start = self.used
         self.used += n
