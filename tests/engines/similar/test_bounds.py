@@ -7,7 +7,7 @@ import random
 import pytest
 
 from engines.similar.scenes import COMPILED, MEASURES
-from nearcast.engines.similar.bounds import asked_share, best_text, counts_words, least_share
+from nearcast.engines.similar.bounds import best_text, counts_words, least_share
 from nearcast.text.similarity import MEASURES as NUMBERS
 from nearcast.text.similarity import tsim
 
@@ -27,10 +27,8 @@ def test_shares_and_texts_bound_one_another(measure: str) -> None:
         text = tsim(mode, sum(shared), len(shared), weight_s, weight_m, n_s, n_m)
         assert text <= best_text(mode, share) + SLACK
         assert least_share(mode, text) <= share + SLACK
-        if shared:
-            assert asked_share(mode, text, n_s, n_m, weight_s, weight_m) == pytest.approx(share, rel=1e-9)
-            if not others:  # the best message there is for this share
-                assert text == pytest.approx(best_text(mode, share), rel=1e-9)
+        if shared and not others:  # the best message there is for this share
+            assert text == pytest.approx(best_text(mode, share), rel=1e-9)
 
 
 @pytest.mark.parametrize("measure", MEASURES)

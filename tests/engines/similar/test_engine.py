@@ -35,7 +35,7 @@ def test_no_filter_loses_an_answer(measure: str, filters: str) -> None:
         assert len(expected) > FEW
         identical(ours.publish(messages), expected)
         work = engine_of(ours).stats()
-        assert work["answers"] == len(expected) <= work["checked"] <= work["candidates"]
+        assert work["answers"] == len(expected) <= work["candidates"]
         assert work["leaves filtered"] == 0 or (strategy != "verify" and "ST" in filters)
 
 

@@ -12,8 +12,8 @@ may make up for the other, so neither words nor place alone tell who can be pass
 - Where one shared word can never be enough, words after the prefix are filed as well, by **level**: whoever is to match
   must turn up more than k times by level k. Counting that costs little, and drops candidates unseen (`candidates`). If
   verifying them looks cheaper, that is done instead.
-- What is left is compared with its place and words as the leaf has them, in few bytes side by side, and what still
-  seems to match is settled by the exact score (`verify`).
+- What is left is settled by its score (`verify`). A leaf has all that scores are made of side by side, so that few
+  members need a look at the table.
 
 A subscription that shares a word is told of by the leaf where its first shared word is filed, so no two leaves tell of
 it. New members of a leaf wait outside of its lists, removed ones stay marked, until the leaf is built anew (`build`,

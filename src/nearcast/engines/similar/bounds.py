@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from nearcast.jit import kernel
-from nearcast.text.similarity import COSINE, DICE, JACCARD, OVERLAP, WEIGHTED
+from nearcast.text.similarity import COSINE, DICE, JACCARD, WEIGHTED
 
 _NEVER = 2.0  # a share that no words have
 
@@ -54,18 +54,6 @@ def least_share(mode, text):
     if mode == COSINE:
         return text * text
     return text
-
-
-@kernel
-def asked_share(mode, text, n_s, n_m, weight_s, weight_m):
-    """The share that a given message needs for this text similarity, which is above 0."""
-    if mode in (WEIGHTED, OVERLAP):
-        return text
-    if mode == JACCARD:
-        return text * (1.0 + weight_m / weight_s) / (1.0 + text)
-    if mode == DICE:
-        return 0.5 * text * (1.0 + n_m / n_s)
-    return text * math.sqrt(n_m / n_s)
 
 
 @kernel

@@ -5,15 +5,15 @@ Room is promised before a kernel is called.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
+from nearcast.columns.messages import FOREVER
 from nearcast.engines.similar.bounds import best_text, loose
 from nearcast.engines.similar.layout import (
     ALIVE,
     ANYWHERE,
     BOUND_SHIFT,
+    ENDS,
     FARTHEST,
     INSIDE_SHIFT,
     LOCAL_MASK,
@@ -33,7 +33,6 @@ from nearcast.window.curve import to_point
 FLAT, BY_REGION, BY_TEXT = 1, 2, 4  # flags: no regions; region-aware prefixes; spatio-textual prefixes
 OUTSIDE, INSIDE, LATER = range(3)  # parts of a list
 TERM_SHIFT, PART_SHIFT = 34, 32  # in a key: the entry has the bits below
-_SHARES = 65535.0
 _SPREAD = 2654435761  # multiplier of the hash: 2**32 divided by the golden ratio
 
 
@@ -91,16 +90,16 @@ def write_member(index, leaf_number, subscriptions, slot, words, metric, flags):
     flat = flags & FLAT or row.n_terms > MOST_WORDS
     star = filed_range(words, row.n_terms, row, leaf.kind, flat)[2]
     member = index.members[leaf.member_start + at]
-    member.x, member.y, member.z, member.share, member.tau = x, y, z, row.share, row.tau
+    member.x, member.y = wrap(row.x) if metric == HAVERSINE else row.x, row.y
+    member.share, member.tau, member.weight = row.share, row.tau, row.weight
     member.slot, member.word_start, member.mode = slot, leaf.n_words, row.mode
     member.n_anywhere = MOST_WORDS + 1
     if not flat:
         member.n_anywhere = prefix_end(words, row.n_terms, row.mode, row.share, row.tau, 0.0)
-    member.state = ALIVE | STAR if star else ALIVE
+    member.state = ALIVE + (STAR if star else 0) + (ENDS if row.expires != FOREVER else 0)
     start = leaf.word_start + leaf.n_words
     for j in range(row.n_terms):
         index.terms[start + j] = words[j].term
-        index.shares[start + j] = min(_SHARES, math.ceil(words[j].share * _SHARES))
     leaf.n_words += row.n_terms
     leaf.n_members = at + 1
     set_home(index.homes, slot, leaf.kind, (leaf_number << 16) + at)
@@ -211,9 +210,15 @@ def absorb_members(index, leaf_number, subscriptions, idf, where, flags, draft):
 
 
 @kernel
+def place_of(term, n_lists):
+    """Where a term's list would be in a hash table of so many places, were there no others."""
+    return (((np.int64(term) * _SPREAD) & 0xFFFFFFFF) * n_lists) >> 32
+
+
+@kernel
 def find_list(lists, start, n_lists, term):
     """The place of a term's list in the hash table of a leaf, or of the empty place where it would be."""
-    at = (((np.int64(term) * _SPREAD) & 0xFFFFFFFF) * n_lists) >> 32
+    at = place_of(term, n_lists)
     while lists[start + at].term != term and lists[start + at].term != NO_TERM:
         at += 1
         if at == n_lists:
@@ -302,7 +307,7 @@ def bury_members(index, slots, touched):
             home = index.homes[slot].near if kind == NEAR else index.homes[slot].anywhere
             if home != NOWHERE:
                 leaf = index.leaves[home >> 16]
-                index.members[leaf.member_start + (home & LOCAL_MASK)].state &= STAR
+                index.members[leaf.member_start + (home & LOCAL_MASK)].state &= STAR | ENDS
                 leaf.n_dead += 1
                 touched[n] = home >> 16
                 n += 1

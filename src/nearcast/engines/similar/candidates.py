@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.engines.similar.build import find_list
+from nearcast.engines.similar.build import find_list, place_of
 from nearcast.engines.similar.layout import (
     BOUND_SHIFT,
     INSIDE_SHIFT,
@@ -20,7 +20,7 @@ from nearcast.engines.similar.layout import (
     NO_TERM,
     OUTSIDE_SHIFT,
 )
-from nearcast.jit import kernel
+from nearcast.jit import kernel, prefetch
 
 COST, VERIFY, FILTER = range(3)  # strategies, as kernels know them
 
@@ -55,13 +55,16 @@ def read_lists(index, leaf, reach, is_inside, scratch):
     """
     n_chosen = 0
     n_accessed = 0
-    for i in range(scratch.probe[0].n_terms):
-        token = scratch.tokens[i]
+    lists, tokens, n_terms, n_lists = index.lists, scratch.tokens, scratch.probe[0].n_terms, leaf.n_lists
+    for i in range(n_terms):
+        prefetch(lists, leaf.list_start + place_of(tokens[i].term, n_lists))
+    for i in range(n_terms):
+        token = tokens[i]
         token.at = -1
-        if leaf.n_lists == 0:
+        if n_lists == 0:
             continue
-        at = find_list(index.lists, leaf.list_start, leaf.n_lists, token.term)
-        found = index.lists[at]
+        at = find_list(lists, leaf.list_start, n_lists, token.term)
+        found = lists[at]
         if found.term == NO_TERM:
             continue
         token.at, token.n_outside, token.n_inside, token.n_later = at, 0, 0, 0

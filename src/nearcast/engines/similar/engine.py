@@ -7,19 +7,18 @@ from dataclasses import asdict
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
-from nearcast.columns.subscriptions import POINT, PointLayout, PointTable
-from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings, difference, entering
-from nearcast.engines.search import matching_similar
+from nearcast.columns.subscriptions import PointTable
+from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
+from nearcast.engines.search import LiveSearch, matching_similar
 from nearcast.engines.similar.candidates import COST, FILTER, VERIFY
 from nearcast.engines.similar.index import StampIndex
 from nearcast.engines.similar.layout import (
-    GATHERED,
+    MARKS,
     MOST_MEMBERS,
     N_ACCESSED,
     N_ANSWERS,
     N_ARRIVALS,
     N_CANDIDATES,
-    N_CHECKED,
     N_COUNTERS,
     N_FILTERED,
     N_LEAVES,
@@ -27,17 +26,19 @@ from nearcast.engines.similar.layout import (
     N_VERIFIED,
     PROBE,
     TOKEN,
+    Known,
+    Matches,
     Scratch,
 )
 from nearcast.engines.similar.match import match_steps
 from nearcast.engines.similar.prefixes import WORD
 from nearcast.engines.similar.settings import Settings
-from nearcast.engines.similar.verify import Matches
 from nearcast.engines.similar.walker import check_index
 from nearcast.window.window import Steps
 
 _STRATEGIES = {"cost": COST, "verify": VERIFY, "filter": FILTER}
-_FIRST_ROOM = 4096
+_FIRST_ROOM = 4096  # matches
+_MOST_ROOM = 1 << 18  # and so many for more than one event
 
 
 class SimilarStamp:
@@ -46,11 +47,12 @@ class SimilarStamp:
     def __init__(self, table: PointTable, around: Surroundings, settings: Settings | None = None) -> None:
         self.table = table
         self.around = around
+        self._search = LiveSearch(matching_similar, around)
         self._index = StampIndex(around.space, settings or Settings())
         self._scratch = Scratch(
-            np.zeros(0), np.zeros(1, dtype=PROBE), np.zeros(0, dtype=WORD), np.zeros(0, dtype=TOKEN),
-            np.zeros(0, np.int32), np.zeros(MOST_MEMBERS + 1, np.int64), np.zeros(MOST_MEMBERS + 1, np.int32),
-            np.zeros(GATHERED, dtype=POINT), np.zeros(MOST_MEMBERS + 1, np.uint8), np.zeros(N_COUNTERS, np.int64),
+            self._search.dense(), np.zeros(MARKS, np.uint8), np.zeros(1, dtype=PROBE), np.zeros(0, dtype=WORD),
+            np.zeros(0, dtype=TOKEN), np.zeros(0, np.int32), np.zeros(MOST_MEMBERS + 1, np.int64),
+            np.zeros(MOST_MEMBERS + 1), np.zeros(MOST_MEMBERS + 1, np.uint8), np.zeros(N_COUNTERS, np.int64),
             np.zeros(N_COUNTERS, np.int64),
         )  # fmt: skip
         self._room = _room(_FIRST_ROOM)
@@ -58,18 +60,6 @@ class SimilarStamp:
     @property
     def settings(self) -> Settings:
         return self._index.settings
-
-    @property
-    def _where(self) -> tuple[int, float]:
-        return self.around.space.metric_code, self.around.space.max_distance
-
-    def _dense(self) -> Floats:
-        """Scratch for every word there is."""
-        if self.around.vocabulary.idf.size > self._scratch.dense.size:
-            self._scratch = self._scratch._replace(
-                dense=with_room(self._scratch.dense, self.around.vocabulary.idf.size)
-            )
-        return self._scratch.dense
 
     # Subscriptions
 
@@ -82,8 +72,7 @@ class SimilarStamp:
     def moved(self, slots: Ints, before: Array) -> Changes:
         self.remove(slots)
         self.insert(slots)
-        old = self._fill(self.table.layout._replace(rows=before), np.arange(slots.size, dtype=np.int32), slots)
-        return difference(old, self.fill(slots))
+        return self._search.moved(self.table.layout, slots, before)
 
     def reweighed(self) -> None:
         self._index.clear()
@@ -92,33 +81,32 @@ class SimilarStamp:
     # Messages
 
     def publish(self, steps: Steps) -> Changes:
-        live, idf = self.around.live, self.around.vocabulary.idf
+        messages = self.around.live.table.layout
         arrivals = steps.arrivals[steps.arrivals >= 0]
         if not len(self.table) or not arrivals.size:
             return NO_CHANGES
-        self._prepare(int(live.table.layout.rows["n_terms"][arrivals].max()))
+        self._prepare(int(messages.rows["n_terms"][arrivals].max()))
+        known = Known(messages, self.table.layout, self.around.vocabulary.idf, self._index.where)
         found: list[tuple[Ints, Ints, Floats]] = []
         event = 0
         while event < steps.arrivals.size:
-            after, n = match_steps(
-                steps, event, live.table.layout, self.table.layout, self._where, idf, self._index.layout,
-                self._scratch, self._room,
-            )  # fmt: skip
+            after, n = match_steps(steps, event, known, self._index.layout, self._scratch, self._room)
             if n:
                 found.append((self._room.events[:n].copy(), self._room.slots[:n].copy(), self._room.scores[:n].copy()))
-            if after == event:
+            if after == event or (after < steps.arrivals.size and self._room.slots.size < _MOST_ROOM):
                 self._room = _room(2 * self._room.slots.size)
             event = after
         if not found:
             return NO_CHANGES
-        events, slots, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        parts = zip(*found, strict=True)
+        events, slots, scores = found[0] if len(found) == 1 else (np.concatenate(part) for part in parts)
         return Changes(events, slots, steps.arrivals[events], np.ones(events.size, np.int32), scores)
 
     def _prepare(self, n_words: int) -> None:
         """Scratch for messages of up to so many words."""
-        self._dense()
         scratch = self._scratch
         self._scratch = scratch._replace(
+            dense=self._search.dense(),
             words=with_room(scratch.words, n_words + 1),
             tokens=with_room(scratch.tokens, n_words),
             stack=with_room(scratch.stack, self._index.n_nodes + 2),
@@ -128,38 +116,26 @@ class SimilarStamp:
     # Live messages
 
     def fill(self, slots: Ints) -> Changes:
-        return self._fill(self.table.layout, slots, slots)
-
-    def _fill(self, layout: PointLayout, rows: Ints, slots: Ints) -> Changes:
-        """What the subscriptions in these rows of the layout match, told under their slots."""
-        found = [self._find(layout, row) for row in rows.tolist()]
-        if not found:
-            return NO_CHANGES
-        messages, scores = (np.concatenate(column) for column in zip(*found, strict=True))
-        return entering(np.repeat(slots, [them.size for them, _ in found]), messages, scores)
+        return self._search.fill(self.table.layout, slots)
 
     def find(self, slot: int) -> tuple[Ints, Floats]:
-        return self._find(self.table.layout, slot)
-
-    def _find(self, layout: PointLayout, row: int) -> tuple[Ints, Floats]:
-        if self.around.live.window is None:
-            return np.zeros(0, np.int32), np.zeros(0)
-        return matching_similar(layout, row, self.around, self._dense())
+        return self._search.find(self.table.layout, slot)
 
     # Upkeep
 
     def check(self) -> None:
         scratch = self._scratch
-        assert not scratch.dense.any(), "words must be taken back between calls"
+        self._search.check()
+        assert not scratch.marks.any(), "words must be taken back between calls"
         assert not scratch.counts.any(), "counts must be taken back between leaves"
         check_index(self._index, self.table.layout, self.table.used_slots, self.around.vocabulary.idf)
 
     def stats(self) -> Stats:
         counters = self._scratch.counters
         names = {
-            "arrivals": N_ARRIVALS, "accessed": N_ACCESSED, "candidates": N_CANDIDATES, "checked": N_CHECKED,
-            "answers": N_ANSWERS, "regions pruned": N_PRUNED, "leaves read": N_LEAVES,
-            "leaves verified": N_VERIFIED, "leaves filtered": N_FILTERED,
+            "arrivals": N_ARRIVALS, "accessed": N_ACCESSED, "candidates": N_CANDIDATES, "answers": N_ANSWERS,
+            "regions pruned": N_PRUNED, "leaves read": N_LEAVES, "leaves verified": N_VERIFIED,
+            "leaves filtered": N_FILTERED,
         }  # fmt: skip
         arrays = (*self._scratch, *self._room)
         return {

@@ -54,7 +54,7 @@ _MOST_LISTED = MOST_MEMBERS * _TAIL // (_TAIL + 1) - _LEAST_TAIL  # members of a
 _MOST_LEAVES = 65535  # homes have 16 bits for one
 _POOLS: dict[str, dict[str, Any]] = {
     "member": {"members": MEMBER},
-    "word": {"terms": np.int32, "shares": np.uint16},
+    "word": {"terms": np.int32},
     "entry": {"entries": np.uint32},
     "list": {"lists": LIST},
 }  # a leaf has a block of each, at its `..._start`, of `..._room` rows
@@ -87,8 +87,8 @@ class StampIndex:
     def layout(self) -> StampLayout:
         members, words, entries, lists = (pool.arrays for pool in self.pools.values())
         return StampLayout(
-            self._nodes, self._leaves, members["members"], words["terms"], words["shares"], entries["entries"],
-            lists["lists"], self._homes,
+            self._nodes, self._leaves, members["members"], words["terms"], entries["entries"], lists["lists"],
+            self._homes,
         )  # fmt: skip
 
     @property

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, record
+from nearcast.columns.messages import MessageLayout
+from nearcast.columns.subscriptions import PointLayout
 
 NODE = record(
     ("x0", "f8"),  # box around the points of all members below
@@ -52,16 +54,16 @@ LEAF = record(
 )
 
 MEMBER = record(
-    ("x", "f4"),  # its point, rounded
-    ("y", "f4"),
-    ("z", "f4"),
-    ("share", "f4"),  # delta and tau, rounded
-    ("tau", "f4"),
+    ("x", "f8"),  # its place, the longitude wrapped under haversine
+    ("y", "f8"),
+    ("share", "f8"),  # delta
+    ("weight", "f8"),  # of its words
+    ("tau", "f4"),  # rounded
     ("slot", "i4"),
     ("word_start", "i4"),  # counted from the words of its leaf; they end where those of the next member start
     ("n_anywhere", "u2"),  # so many of its first words suffice from any distance
     ("mode", "u1"),
-    ("state", "u1"),  # ALIVE, STAR: bits
+    ("state", "u1"),  # ALIVE, STAR, ENDS: bits
 )
 
 LIST = record(
@@ -77,7 +79,7 @@ HOME = record(("near", "u4"), ("anywhere", "u4"))  # where a subscription is fil
 
 BY_X, BY_Y, EITHER, LEAF_AXIS = range(4)
 NEAR, ANYWHERE = range(2)  # kinds of leaf, and the nodes that are their roots
-ALIVE, STAR = 1, 2  # a member was not removed; it is listed under the dummy word
+ALIVE, STAR, ENDS = 1, 2, 4  # a member was not removed; it is listed under the dummy word; it expires some day
 MOST_WORDS = 65534  # of a member that is filed by region
 FARTHEST = 256  # above every bound
 NO_TERM = -1
@@ -88,12 +90,12 @@ MOST_LEVELS = 15  # entries have 4 bits for their number
 # An entry of a prefix: bound (8 bits), closed levels outside (4), inside (4), member (16). A later one: level, member.
 BOUND_SHIFT, OUTSIDE_SHIFT, INSIDE_SHIFT, LOCAL_MASK = 24, 20, 16, 0xFFFF
 
-GATHERED = 256  # rows that are settled together
+MARKS = 8192  # a power of 2; so many bytes stay in the nearest cache
 
 # positions in `counters`
-N_ARRIVALS, N_ACCESSED, N_CANDIDATES, N_CHECKED, N_ANSWERS = range(5)
-N_PRUNED, N_LEAVES, N_VERIFIED, N_FILTERED = range(5, 9)
-N_COUNTERS = 9
+N_ARRIVALS, N_ACCESSED, N_CANDIDATES, N_ANSWERS = range(4)
+N_PRUNED, N_LEAVES, N_VERIFIED, N_FILTERED = range(4, 8)
+N_COUNTERS = 8
 
 
 class StampLayout(NamedTuple):
@@ -103,7 +105,6 @@ class StampLayout(NamedTuple):
     leaves: Array  # LEAF[]
     members: Array  # MEMBER[]: those of a leaf side by side, by their words
     terms: Ints  # int32[]: words of each member, heaviest first
-    shares: npt.NDArray[np.uint16]  # uint16[]: weight of each, in 1/65,535 of the subscription's, rounded up
     entries: npt.NDArray[np.uint32]  # uint32[]
     lists: Array  # LIST[]: a hash table for each leaf
     homes: Array  # HOME[n_slots]
@@ -112,13 +113,17 @@ class StampLayout(NamedTuple):
 PROBE = record(
     ("lon", "f8"),  # wrapped under haversine
     ("lat", "f8"),
+    ("cos_lat", "f8"),
+    ("farthest", "f8"),  # squared half chord from which on the spatial similarity is 0
     ("x", "f8"),  # its point
     ("y", "f8"),
     ("z", "f8"),
     ("weight", "f8"),
     ("max_distance", "f8"),
+    ("clock", "i8"),
     ("metric", "i4"),
     ("n_terms", "i4"),
+    ("event", "i4"),
     ("strategy", "i4"),
 )
 
@@ -131,17 +136,34 @@ TOKEN = record(
 )
 
 
+class Known(NamedTuple):
+    """What matching reads beside the index."""
+
+    messages: MessageLayout
+    subscriptions: PointLayout
+    idf: Floats
+    where: tuple[int, float]  # metric, max_distance
+
+
 class Scratch(NamedTuple):
     """What matching works with; kept from one message to the next."""
 
     dense: Floats  # float64[n_terms]: the scattered message, all zeros between messages
+    marks: npt.NDArray[np.uint8]  # uint8[MARKS]: 1 where a word of it is, by its number's last bits; zeros likewise
     probe: Array  # PROBE[1]: the message at hand
     words: Array  # WORD[]: its words, heaviest first
     tokens: Array  # TOKEN[]: the same, and how far their lists were read
     stack: Ints  # int32[]: nodes still to visit
-    chosen: Longs  # int64[65,536]: entries of the candidates of a leaf, then their members, then their slots
-    needs: Ints  # int32[65,536]: the share that each candidate needs, in 1/65,535
-    rows: Array  # POINT[GATHERED]: rows of the table, next to each other
+    chosen: Longs  # int64[65,536]: entries of the candidates of a leaf, then their members
+    places: Floats  # float64[65,536]: spatial similarity of each
     counts: npt.NDArray[np.uint8]  # uint8[65,536]: words that each member of a leaf shares, all zeros between leaves
     counters: Longs  # int64[N_COUNTERS]
     before: Longs  # int64[N_COUNTERS]: the counters before the message at hand
+
+
+class Matches(NamedTuple):
+    """Room for matches of arrivals."""
+
+    events: Ints  # int32[n]
+    slots: Ints  # int32[n]
+    scores: Floats  # float64[n]

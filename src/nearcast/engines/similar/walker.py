@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
+from nearcast.columns.messages import FOREVER
 from nearcast.columns.subscriptions import PointLayout
 from nearcast.engines.similar.build import (
     INSIDE,
@@ -24,6 +25,7 @@ from nearcast.engines.similar.layout import (
     ALIVE,
     ANYWHERE,
     EITHER,
+    ENDS,
     FARTHEST,
     LEAF_AXIS,
     LOCAL_MASK,
@@ -33,6 +35,7 @@ from nearcast.engines.similar.layout import (
 )
 from nearcast.engines.similar.prefixes import order_words
 from nearcast.jit import kernel
+from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.window.curve import to_point
 
 
@@ -167,16 +170,18 @@ def _check_leaf(index: StampIndex, number: int, subscriptions: PointLayout, idf:
     for member, row in zip(members[alive], rows, strict=True):
         point = to_point(index.where[0], row["x"], row["y"])
         for side, value in zip("xyz", point, strict=True):
-            with np.errstate(over="ignore"):
-                assert member[side] == np.float32(value), "a place moved"
             assert node[side + "0"] <= value <= node[side + "1"], "a place lies outside its box"
+        assert (member["y"], member["share"], member["weight"]) == (row["y"], row["share"], row["weight"]), (
+            "a member differs"
+        )
+        assert member["x"] == (wrap(row["x"]) if index.where[0] == HAVERSINE else row["x"]), "a place moved"
+        assert member["tau"] == np.float32(row["tau"]), "a threshold changed"
+        assert bool(member["state"] & ENDS) == (row["expires"] != FOREVER), "who ends is not known"
         start = leaf["word_start"] + member["word_start"]
         words = layout.terms[start : start + row["n_terms"]]
         own = subscriptions.terms[row["term_start"] : row["term_start"] + row["n_terms"]]
         assert np.array_equal(np.sort(words), np.sort(own)), "words differ"
         assert np.all(np.diff(idf[words]) <= 0), "words are out of order"
-        shares = layout.shares[start : start + row["n_terms"]].astype(np.int64)
-        assert 65535 <= shares.sum() <= 65535 + 2 * words.size, "shares do not add up"
     if leaf["kind"] == ANYWHERE and node["parent"] >= 0:
         assert layout.nodes["axis"][node["parent"]] == EITHER
     return slots
