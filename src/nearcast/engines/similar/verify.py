@@ -24,7 +24,7 @@ from nearcast.engines.similar.layout import (
 )
 from nearcast.jit import kernel, prefetch
 from nearcast.space.distance import HAVERSINE, chord_metres, chord_to, lon_gap, plain_length, ssim
-from nearcast.text.similarity import tsim
+from nearcast.text.similarity import WEIGHTED, tsim
 
 _ROUNDED = 1e-7  # more than 32 bits take from tau, and than the order of a sum takes from a score
 _ANY_ORDER = 2  # numbers; the sum of more depends on their order
@@ -37,6 +37,22 @@ def member_similarity(member, probe):
         return ssim(plain_length(member.x - probe.lon, member.y - probe.lat), probe.max_distance)
     squared = chord_to(member.y, probe.lat, probe.cos_lat, lon_gap(member.x, probe.lon))
     return 0.0 if squared > probe.farthest else ssim(chord_metres(squared), probe.max_distance)
+
+
+@kernel
+def most_text(member, n_words, probe):
+    """The largest text similarity that a member can have to the message: all of the smaller side is shared."""
+    if member.mode == WEIGHTED:
+        return 1.0
+    weight, n_shared = min(member.weight, probe.weight), int(min(n_words, probe.n_terms))
+    mode, n_s = np.int32(member.mode), np.int32(n_words)
+    return tsim(mode, weight, n_shared, member.weight, probe.weight, n_s, probe.n_terms)
+
+
+@kernel
+def words_end(members, leaf, local):
+    """Where the words of a member end."""
+    return members[leaf.member_start + local + 1].word_start if local + 1 < leaf.n_members else leaf.n_words
 
 
 @kernel
@@ -65,7 +81,8 @@ def weigh(index, leaf, n_chosen, scratch):
         if member.state & ALIVE == 0:
             continue
         place = member_similarity(member, probe)
-        if place * FARTHEST < bound or similar_score(member.share, 1.0, place) < float(member.tau) - _ROUNDED:
+        text = most_text(member, words_end(members, leaf, local) - member.word_start, probe)
+        if place * FARTHEST < bound or similar_score(member.share, text, place) < float(member.tau) - _ROUNDED:
             continue
         prefetch(terms, leaf.word_start + member.word_start)
         chosen[n], places[n] = local, place
@@ -105,8 +122,7 @@ def settle(index, leaf, n_chosen, known, message, scratch, out, n):
     for i in range(n_chosen):
         local = chosen[i]
         member = members[start + local]
-        end = members[start + local + 1].word_start if local + 1 < leaf.n_members else leaf.n_words
-        n_words = end - member.word_start
+        n_words = words_end(members, leaf, local) - member.word_start
         weight, n_shared, first = 0.0, 0, n_words
         for j in range(n_words):
             term = terms[leaf.word_start + member.word_start + j]
