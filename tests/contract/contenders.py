@@ -13,6 +13,8 @@ from strategies import METHODS, Event, Seeded, Setting, StreamMaker, make_settin
 import nearcast as nc
 from nearcast.columns.decode import KINDS
 from nearcast.engines.checks import NEAREST, TOPK
+from nearcast.engines.nearest import NearestEngine
+from nearcast.engines.nearest_any import Settings as GridSettings
 from nearcast.engines.oracle import KeeperOracle, SimilarOracle, WithinOracle
 from nearcast.engines.within import Settings, WithinTree
 from nearcast.model.message import Message
@@ -39,7 +41,18 @@ CONTENDERS = [
     Contender("similar", "oracle", SimilarOracle),
     Contender("topk", "oracle", partial(KeeperOracle, TOPK)),
     Contender("nearest", "oracle", partial(KeeperOracle, NEAREST)),
+    Contender("nearest", "indexed", NearestEngine),
+    Contender("nearest", "coarse", partial(NearestEngine, grid=GridSettings(finest=2))),
 ]
+
+
+def let_answer(broker: nc.Broker, contender: Contender) -> None:
+    """Put the contender into a broker without subscriptions."""
+    kind = KINDS.index(contender.kind)
+    engine = contender.make(broker._tables[kind], broker._around)
+    for engines in (broker._notifiers, broker._keepers, broker._engines):
+        if kind in engines:
+            engines[kind] = engine
 
 
 def broker_class(contender: Contender) -> type[nc.Broker]:
@@ -48,11 +61,7 @@ def broker_class(contender: Contender) -> type[nc.Broker]:
     class Contested(nc.Broker):
         def __init__(self, *given: Any, **named: Any) -> None:
             super().__init__(*given, **named)
-            kind = KINDS.index(contender.kind)
-            engine = contender.make(self._tables[kind], self._around)
-            for engines in (self._notifiers, self._keepers, self._engines):
-                if kind in engines:
-                    engines[kind] = engine
+            let_answer(self, contender)
 
     return Contested
 
@@ -63,6 +72,9 @@ class Judge(nc.Broker):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._live.index = ScanIndex(self.space)  # type: ignore[assignment]
+        for contender in CONTENDERS:
+            if contender.name == "oracle":
+                let_answer(self, contender)
 
 
 def engine_of(broker: nc.Broker, contender: Contender) -> Any:

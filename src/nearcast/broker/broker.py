@@ -25,8 +25,9 @@ from nearcast.columns.moves import Moves
 from nearcast.columns.shapes import RegionRows
 from nearcast.columns.subscriptions import PointTable, WithinRows, WithinTable
 from nearcast.columns.updates import Updates
-from nearcast.engines.checks import NEAREST, TOPK
+from nearcast.engines.checks import TOPK
 from nearcast.engines.contract import NO_CHANGES, Changes, Keeper, Notifier, Surroundings, difference
+from nearcast.engines.nearest import NearestEngine
 from nearcast.engines.oracle import KeeperOracle, SimilarOracle
 from nearcast.engines.within import WithinTree
 from nearcast.errors import DuplicateId, InvalidInput, UnknownId
@@ -91,7 +92,7 @@ class Broker:
         }
         self._keepers: dict[int, Keeper] = {
             _TOPK: KeeperOracle(TOPK, self._points[_TOPK], self._around),
-            _NEAREST: KeeperOracle(NEAREST, self._points[_NEAREST], self._around),
+            _NEAREST: NearestEngine(self._points[_NEAREST], self._around),
         }
         self._engines: dict[int, Notifier | Keeper] = {**self._notifiers, **self._keepers}
         self._sweeper = Sweeper(self._live, self._vocabulary, self._tables, self._points[_NEAREST], self._keepers)
