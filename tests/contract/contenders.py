@@ -14,6 +14,7 @@ import nearcast as nc
 from nearcast.columns.decode import KINDS
 from nearcast.engines.checks import NEAREST, TOPK
 from nearcast.engines.nearest import NearestEngine
+from nearcast.engines.nearest_all import Settings as OrderedSettings
 from nearcast.engines.nearest_any import Settings as GridSettings
 from nearcast.engines.oracle import KeeperOracle, SimilarOracle, WithinOracle
 from nearcast.engines.within import Settings, WithinTree
@@ -42,7 +43,13 @@ CONTENDERS = [
     Contender("topk", "oracle", partial(KeeperOracle, TOPK)),
     Contender("nearest", "oracle", partial(KeeperOracle, NEAREST)),
     Contender("nearest", "indexed", NearestEngine),
-    Contender("nearest", "coarse", partial(NearestEngine, grid=GridSettings(finest=2))),
+    Contender(
+        "nearest",
+        "coarse",
+        partial(
+            NearestEngine, ordered=OrderedSettings(words=1, height=3, update_ratio=1e-9), grid=GridSettings(finest=2)
+        ),
+    ),
 ]
 
 

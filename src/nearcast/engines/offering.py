@@ -14,20 +14,33 @@ from nearcast.columns.messages import MessageLayout
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscriptions import PointLayout
 from nearcast.engines.checks import ALL_WORDS, NEAREST, NO_MATCH, rank
+from nearcast.engines.keeping import (
+    DONE,
+    FILLING,
+    FIND_ROOM,
+    FINDING,
+    LEAVING,
+    OFFERING,
+    PHASE,
+    SHORT,
+    STEP,
+    anyone_short,
+    end_event,
+    leave_expired,
+    note_found,
+    offer_found,
+    room_to_settle,
+)
 from nearcast.engines.reach import above, draw_box, level_of
-from nearcast.engines.results import N_CHANGES, N_TOUCHED, has_room, is_short, leave, n_leaving, n_unsaid, offer, settle
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import EUCLIDEAN, wrap
 from nearcast.window.window import Steps
 
-DONE = 0
-SHORT = 1  # touched subscriptions need a refill before the event can be settled
-LEAVING, ARRIVING, FILLING, SETTLING = range(4)  # phases of an event
-STEP, PHASE, POSITION, PAIR, EXTRA, VERIFIED = range(6)  # positions in a cursor
-N_CURSOR = 6
 NOBODY = -1
+PAIR, VERIFIED = range(2)  # positions in `read`
+N_READ = 2
 
-EXTRA_ROW = record(("slot", "i4"), ("widened", "i4"), ("next", "i4"))
+EXTRA = record(("slot", "i4"), ("widened", "i4"), ("next", "i4"))
 
 
 class Scene(NamedTuple):
@@ -46,87 +59,88 @@ class Turn(NamedTuple):
     """Candidates of a run of events."""
 
     pairs: Longs  # int64[n]: event << 32 | slot, sorted; equal ones count once
+    read: Longs  # int64[N_READ]: the pair to go on with, and how many were verified
     first_extras: Ints  # int32[n_events]: the first extra of each event, or NOBODY
-    extras: Array  # EXTRA_ROW[]
+    extras: Array  # EXTRA[]
     end: int  # the event after the last one
 
 
 @kernel
-def offer_one(scene, slot, event, results, policy):
-    """Offer the scattered arrival of an event to one subscription; returns NEED_ROOM if there was none."""
+def verify(scene, event, slot, results, found, n):
+    """Add a candidate of the scattered arrival to `found` if it matches and reaches the floor; returns their number."""
     row = scene.subscriptions.rows[slot]
     if row.number < 0 or row.expires <= scene.steps.clocks[event]:
-        return DONE
-    arrival = scene.steps.arrivals[event]
-    message = scene.messages.rows[arrival]
+        return n
+    message = scene.messages.rows[scene.steps.arrivals[event]]
     value = rank(NEAREST, scene.subscriptions, slot, message, scene.where, scene.idf, scene.dense)
     if value == NO_MATCH or value < results.buffers[slot].floor:
-        return DONE
-    if not has_room(results, slot):
+        return n
+    found.slots[n], found.ranks[n] = slot, value
+    return n + 1
+
+
+@kernel
+def verify_all(scene, turn, event, results, found):
+    """Write who may want the arrival of an event, and how they rank it; returns how many, or NEED_ROOM."""
+    pairs, filed = turn.pairs, scene.filed
+    end = turn.read[PAIR]
+    while end < pairs.size and pairs[end] >> 32 <= event:
+        end += 1
+    most = end - turn.read[PAIR]
+    extra = turn.first_extras[event]
+    while extra != NOBODY:
+        most += 1
+        extra = turn.extras[extra].next
+    if most > found.slots.size:
         return NEED_ROOM
-    offer(results, scene.messages, slot, arrival, value, event, policy)
-    return DONE
-
-
-@kernel
-def offer_all(scene, turn, cursor, event, results, policy):
-    """Offer the arrival of an event to its candidates, from the cursor on; NEED_ROOM stops before one."""
+    if most == 0:
+        return 0
     message = scene.messages.rows[scene.steps.arrivals[event]]
-    words, counts = scene.messages.terms, scene.messages.counts
-    scatter(words, counts, message.term_start, message.n_terms, scene.idf, scene.dense)
-    code = DONE
-    pairs = turn.pairs
-    while cursor[PAIR] < pairs.size and pairs[cursor[PAIR]] >> 32 == event:
-        at = cursor[PAIR]
+    words = scene.messages.terms
+    scatter(words, scene.messages.counts, message.term_start, message.n_terms, scene.idf, scene.dense)
+    n = 0
+    for at in range(turn.read[PAIR], end):
         slot = pairs[at] & 0xFFFFFFFF
-        if (at == 0 or pairs[at - 1] != pairs[at]) and scene.filed[slot].widened == 0:
-            cursor[VERIFIED] += 1
-            code = offer_one(scene, slot, event, results, policy)
-            if code == NEED_ROOM:
-                break
-        cursor[PAIR] += 1
-    if code == DONE:
-        if cursor[EXTRA] == NOBODY:
-            cursor[EXTRA] = turn.first_extras[event]
-        while cursor[EXTRA] != NOBODY:
-            extra = turn.extras[cursor[EXTRA]]
-            if extra.widened == scene.filed[extra.slot].widened:
-                cursor[VERIFIED] += 1
-                code = offer_one(scene, extra.slot, event, results, policy)
-                if code == NEED_ROOM:
-                    break
-            cursor[EXTRA] = extra.next
+        if (at == 0 or pairs[at - 1] != pairs[at]) and filed[slot].widened == 0:
+            n = verify(scene, event, slot, results, found, n)
+            turn.read[VERIFIED] += 1
+    extra = turn.first_extras[event]
+    while extra != NOBODY:
+        slot = turn.extras[extra].slot
+        if turn.extras[extra].widened == filed[slot].widened:
+            n = verify(scene, event, slot, results, found, n)
+            turn.read[VERIFIED] += 1
+        extra = turn.extras[extra].next
     gather(words, message.term_start, message.n_terms, scene.dense)
-    return code
+    turn.read[PAIR] = end
+    return n
 
 
 @kernel
-def keep_turn(scene, turn, cursor, results, policy):
-    """Take the events of a turn from the cursor on into the results, until DONE, NEED_ROOM or SHORT; call again."""
-    counters, steps = results.counters, scene.steps
+def keep_turn(scene, turn, cursor, found, results, policy):
+    """Take the events of a turn from the cursor on into the results, until DONE or something is missing; call again."""
+    steps = scene.steps
     while cursor[STEP] < turn.end:
         event = cursor[STEP]
-        if cursor[PHASE] == LEAVING:
-            while cursor[POSITION] < steps.expired_start[event + 1] - steps.expired_start[event]:
-                message = steps.expired[steps.expired_start[event] + cursor[POSITION]]
-                if counters[N_CHANGES] + n_leaving(results, message) > results.changes.size:
-                    return NEED_ROOM
-                leave(results, scene.subscriptions, message, event, steps.clocks[event])
-                cursor[POSITION] += 1
-            cursor[PHASE], cursor[EXTRA] = ARRIVING, NOBODY
-        if cursor[PHASE] == ARRIVING:
-            if steps.arrivals[event] >= 0 and offer_all(scene, turn, cursor, event, results, policy) == NEED_ROOM:
-                return NEED_ROOM
-            cursor[PHASE] = FILLING
-        if cursor[PHASE] == FILLING:
-            cursor[PHASE] = SETTLING
-            for i in range(counters[N_TOUCHED]):
-                if is_short(results, results.touched[i]):
-                    return SHORT
-        if counters[N_CHANGES] + n_unsaid(results) > results.changes.size:
+        if cursor[PHASE] == LEAVING and leave_expired(steps, cursor, scene.subscriptions, results) == NEED_ROOM:
             return NEED_ROOM
-        settle(results, event)
-        cursor[STEP], cursor[PHASE], cursor[POSITION] = event + 1, LEAVING, 0
+        if cursor[PHASE] == FINDING:
+            n = 0
+            if steps.arrivals[event] >= 0:
+                n = verify_all(scene, turn, event, results, found)
+                if n == NEED_ROOM:
+                    return FIND_ROOM
+            note_found(cursor, n)
+        if (
+            cursor[PHASE] == OFFERING
+            and offer_found(steps, cursor, scene.messages, found, results, policy) == NEED_ROOM
+        ):
+            return NEED_ROOM
+        if cursor[PHASE] == FILLING and anyone_short(cursor, results):
+            return SHORT
+        if not room_to_settle(results):
+            return NEED_ROOM
+        end_event(cursor, results)
     return DONE
 
 
@@ -175,7 +189,8 @@ def add_extras(scene, turn, slot, version, event, n_extras):
 def follow(filed, subscriptions, buffers, slots, where, deepest, moved):
     """Draw boxes anew where floors have changed; writes those that belong in finer cells, each once, returns how many.
 
-    `where` is metric and bounds; `slots` may name a subscription more than once, and some that are gone.
+    `where` is metric and bounds, `deepest` the level of the finest cells for all words and for any word. `slots` may
+    name a subscription more than once, and some that are gone.
     """
     metric, bounds = where
     n = 0
@@ -186,7 +201,7 @@ def follow(filed, subscriptions, buffers, slots, where, deepest, moved):
         if row.number < 0 or own.reach == above(-floor):
             continue
         draw_box(own, metric, row.x, row.y, floor)
-        if level_of(own, metric, row.x, row.y, bounds, deepest) > own.level:
+        if level_of(own, metric, row.x, row.y, bounds, deepest[row.mode]) > own.level:
             moved[n] = slot
             n += 1
     return n

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.engines.checks import ALL_WORDS
 from nearcast.engines.nearest_any.layout import (
     DEEPEST,
     END,
@@ -59,12 +58,11 @@ def file_many(grid, filed, subscriptions, buffers, slots, where, deepest):
         x = row.x if metric == EUCLIDEAN else wrap(row.x)
         column = cell_index(bounds[0], bounds[2], 1 << level, x)
         cell = cell_code(level, column, cell_index(bounds[1], bounds[3], 1 << level, row.y))
-        n_terms = 1 if row.mode == ALL_WORDS else row.n_terms
         heads[LEVELS] |= 1 << level
         heads[N_DEAD] += own.n_rows
         own.generation += 1
-        own.level, own.n_rows, own.word = level, n_terms, NO_WORD
-        for i in range(row.term_start, row.term_start + n_terms):
+        own.level, own.n_rows, own.word = level, row.n_terms, NO_WORD
+        for i in range(row.term_start, row.term_start + row.n_terms):
             term = subscriptions.terms[i]
             at = heads[FREE_ENTRY]
             if at == END:
