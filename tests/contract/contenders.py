@@ -14,6 +14,8 @@ import nearcast as nc
 from nearcast.columns.decode import KINDS
 from nearcast.engines.checks import NEAREST, TOPK
 from nearcast.engines.oracle import KeeperOracle, SimilarOracle, WithinOracle
+from nearcast.engines.topk import Settings as TopKSettings
+from nearcast.engines.topk import TopKSkype
 from nearcast.engines.within import Settings, WithinTree
 from nearcast.model.message import Message
 from nearcast.model.query import QUERIES, Nearest, Query, Similar, TopK, Within
@@ -38,8 +40,20 @@ CONTENDERS = [
     Contender("within", "small-tree", partial(WithinTree, settings=Settings(fanout=4, leaf=3, drift=0.01))),
     Contender("similar", "oracle", SimilarOracle),
     Contender("topk", "oracle", partial(KeeperOracle, TOPK)),
+    Contender("topk", "skype", TopKSkype),
+    Contender("topk", "small-cells", partial(TopKSkype, settings=TopKSettings(cell=12, groups=3))),
     Contender("nearest", "oracle", partial(KeeperOracle, NEAREST)),
 ]
+
+
+def install(broker: nc.Broker, contender: Contender) -> None:
+    """Let the contender answer for its kind."""
+    kind = KINDS.index(contender.kind)
+    engine = contender.make(broker._tables[kind], broker._around)
+    engines: Any
+    for engines in (broker._notifiers, broker._keepers, broker._engines):
+        if kind in engines:
+            engines[kind] = engine
 
 
 def broker_class(contender: Contender) -> type[nc.Broker]:
@@ -48,11 +62,7 @@ def broker_class(contender: Contender) -> type[nc.Broker]:
     class Contested(nc.Broker):
         def __init__(self, *given: Any, **named: Any) -> None:
             super().__init__(*given, **named)
-            kind = KINDS.index(contender.kind)
-            engine = contender.make(self._tables[kind], self._around)
-            for engines in (self._notifiers, self._keepers, self._engines):
-                if kind in engines:
-                    engines[kind] = engine
+            install(self, contender)
 
     return Contested
 
@@ -63,6 +73,9 @@ class Judge(nc.Broker):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._live.index = ScanIndex(self.space)  # type: ignore[assignment]
+        for contender in CONTENDERS:
+            if contender.name == "oracle":
+                install(self, contender)
 
 
 def engine_of(broker: nc.Broker, contender: Contender) -> Any:
