@@ -17,6 +17,8 @@ from nearcast.engines.nearest import NearestEngine
 from nearcast.engines.nearest_all import Settings as OrderedSettings
 from nearcast.engines.nearest_any import Settings as GridSettings
 from nearcast.engines.oracle import KeeperOracle, SimilarOracle, WithinOracle
+from nearcast.engines.topk import Settings as TopKSettings
+from nearcast.engines.topk import TopKSkype
 from nearcast.engines.within import Settings, WithinTree
 from nearcast.model.message import Message
 from nearcast.model.query import QUERIES, Nearest, Query, Similar, TopK, Within
@@ -41,6 +43,8 @@ CONTENDERS = [
     Contender("within", "small-tree", partial(WithinTree, settings=Settings(fanout=4, leaf=3, drift=0.01))),
     Contender("similar", "oracle", SimilarOracle),
     Contender("topk", "oracle", partial(KeeperOracle, TOPK)),
+    Contender("topk", "skype", TopKSkype),
+    Contender("topk", "small-cells", partial(TopKSkype, settings=TopKSettings(cell=12, groups=3))),
     Contender("nearest", "oracle", partial(KeeperOracle, NEAREST)),
     Contender("nearest", "indexed", NearestEngine),
     Contender(
@@ -53,10 +57,11 @@ CONTENDERS = [
 ]
 
 
-def let_answer(broker: nc.Broker, contender: Contender) -> None:
-    """Put the contender into a broker without subscriptions."""
+def install(broker: nc.Broker, contender: Contender) -> None:
+    """Let the contender answer for its kind."""
     kind = KINDS.index(contender.kind)
     engine = contender.make(broker._tables[kind], broker._around)
+    engines: Any
     for engines in (broker._notifiers, broker._keepers, broker._engines):
         if kind in engines:
             engines[kind] = engine
@@ -68,7 +73,7 @@ def broker_class(contender: Contender) -> type[nc.Broker]:
     class Contested(nc.Broker):
         def __init__(self, *given: Any, **named: Any) -> None:
             super().__init__(*given, **named)
-            let_answer(self, contender)
+            install(self, contender)
 
     return Contested
 
@@ -81,7 +86,7 @@ class Judge(nc.Broker):
         self._live.index = ScanIndex(self.space)  # type: ignore[assignment]
         for contender in CONTENDERS:
             if contender.name == "oracle":
-                let_answer(self, contender)
+                install(self, contender)
 
 
 def engine_of(broker: nc.Broker, contender: Contender) -> Any:

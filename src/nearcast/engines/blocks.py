@@ -9,14 +9,16 @@ from __future__ import annotations
 from nearcast.jit import kernel
 
 USED = 0  # position in `heads`
-N_CLASSES = 116  # the last one has room for more rows than 32 bits count
+N_CLASSES = 120  # the last one has room for more rows than 32 bits count
 N_HEADS = 1 + N_CLASSES
 
 
 @kernel
 def block_room(size_class):
-    """Rows of a size class: 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ..."""
-    return (4 + (size_class & 3)) << (size_class >> 2)
+    """Rows of a size class: 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ..."""
+    if size_class < 3:
+        return size_class + 1
+    return (4 + ((size_class + 1) & 3)) << ((size_class - 3) >> 2)
 
 
 @kernel

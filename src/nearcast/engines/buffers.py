@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, record
-from nearcast.engines.blocks import block_class, block_fits, block_room, give_block, take_block
+from nearcast.engines.blocks import USED, block_class, block_fits, block_room, give_block, take_block
 from nearcast.jit import kernel
 
 BUFFER = record(
@@ -96,11 +96,11 @@ def has_room(results, slot):
 
 @kernel
 def room_to_replace(results, slot, n):
-    """Is there room to give a subscription a buffer of `n` entries, and for what it may say?"""
+    """Is there room to give a subscription a buffer of up to `n` entries, and for what it may say?"""
     counters = results.counters
     free = counters[N_FREE_HOLDERS] + results.holders.size - counters[N_HOLDERS]
     return (
-        block_fits(results.blocks, results.entries.size, block_class(n))
+        results.blocks[USED] + block_room(block_class(n)) <= results.entries.size
         and n <= free
         and counters[N_CHANGES] + results.buffers[slot].n_entries <= results.changes.size
     )

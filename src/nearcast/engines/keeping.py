@@ -22,7 +22,6 @@ makes room, or refills, and calls again. An engine's own kernel has this form:
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
@@ -120,7 +119,7 @@ def policy_of(around: Surroundings, strategy: int = COST, share: float = 0.0) ->
     return Policy(window is not None and window.count is not None, window is not None, strategy, share)
 
 
-class KeeperEngine(ABC):
+class KeeperEngine:
     """An engine of TopK or Nearest subscriptions, but for how an arrival finds its candidates."""
 
     name: str
@@ -135,9 +134,9 @@ class KeeperEngine(ABC):
         self._dense = np.zeros(0)
         self._n_updates = 0
 
-    @abstractmethod
     def _take(self, steps: Steps, cursor: Longs) -> int:
         """Call the engine's kernel, from the cursor on."""
+        raise NotImplementedError
 
     @property
     def _where(self) -> tuple[int, float]:
@@ -163,11 +162,15 @@ class KeeperEngine(ABC):
             if code == SHORT:
                 self._refill(self.results.short.copy(), event, int(steps.lasts[event]), int(steps.clocks[event]))
             elif code == FIND_ROOM:
-                n = 2 * self._found.slots.size
-                self._found = Found(np.zeros(n, np.int32), np.zeros(n))
+                self._find_more()
             else:
                 self._grow(steps, cursor)
         return self._changes()
+
+    def _find_more(self) -> None:
+        """Room for twice as many candidates."""
+        n = 2 * self._found.slots.size
+        self._found = Found(np.zeros(n, np.int32), np.zeros(n))
 
     def _grow(self, steps: Steps, cursor: Longs) -> None:
         """Room for what the kernel stopped before: a message that leaves, an offer, or the end of an event."""
@@ -180,6 +183,9 @@ class KeeperEngine(ABC):
             results.make_room_for_offers()
         else:
             results.make_room(0, 0, 0, int(n_unsaid(results.layout)))
+
+    def reweighed(self) -> None:
+        """Nothing is filed by weight."""
 
     def refresh(self, slots: Ints) -> Changes:
         live = self.around.live

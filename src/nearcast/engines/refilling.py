@@ -64,9 +64,10 @@ def refill_many(kind, slots, first, subscriptions, asking, when, results, policy
         scatter(words, counts, row.term_start, row.n_terms, idf, dense)
         question = Question(mode, row.x, row.y, limit, row.share, row.norm)
         moment = Moment(when.last, when.clock, when.newest, row.since)
-        n = search(
-            filed, messages, idf, question, words[row.term_start : row.term_start + row.n_terms], dense, moment, scratch
-        )
+        n = 0
+        if when.n_live > 0:
+            terms = words[row.term_start : row.term_start + row.n_terms]
+            n = search(filed, messages, idf, question, terms, dense, moment, scratch)
         gather(words, row.term_start, row.n_terms, dense)
         if n == NEED_ROOM:
             return i
