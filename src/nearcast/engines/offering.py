@@ -13,7 +13,7 @@ from nearcast.columns.arena import Array, Floats, Ints, Longs, record
 from nearcast.columns.messages import MessageLayout
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscriptions import PointLayout
-from nearcast.engines.checks import ALL_WORDS, NEAREST, NO_MATCH, rank
+from nearcast.engines.checks import ALL_WORDS, NO_MATCH, nearness
 from nearcast.engines.keeping import (
     DONE,
     FILLING,
@@ -22,6 +22,7 @@ from nearcast.engines.keeping import (
     LEAVING,
     OFFERING,
     PHASE,
+    POSITION,
     SHORT,
     STEP,
     anyone_short,
@@ -32,13 +33,16 @@ from nearcast.engines.keeping import (
     room_to_settle,
 )
 from nearcast.engines.reach import above, draw_box, level_of
-from nearcast.jit import NEED_ROOM, kernel
+from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.distance import EUCLIDEAN, wrap
 from nearcast.window.window import Steps
 
 NOBODY = -1
 PAIR, VERIFIED = range(2)  # positions in `read`
 N_READ = 2
+
+_AHEAD = 6  # candidates whose rows are read ahead
+_LINE = 4  # entries of a buffer that a line of the processor's cache holds
 
 EXTRA = record(("slot", "i4"), ("widened", "i4"), ("next", "i4"))
 
@@ -66,53 +70,90 @@ class Turn(NamedTuple):
 
 
 @kernel
-def verify(scene, event, slot, results, found, n):
-    """Add a candidate of the scattered arrival to `found` if it matches and reaches the floor; returns their number."""
-    row = scene.subscriptions.rows[slot]
-    if row.number < 0 or row.expires <= scene.steps.clocks[event]:
-        return n
-    message = scene.messages.rows[scene.steps.arrivals[event]]
-    value = rank(NEAREST, scene.subscriptions, slot, message, scene.where, scene.idf, scene.dense)
-    if value == NO_MATCH or value < results.buffers[slot].floor:
-        return n
-    found.slots[n], found.ranks[n] = slot, value
-    return n + 1
+def fetch_leaving(scene, event, results):
+    """Have read ahead what the messages that leave in an event will touch.
+
+    All of it lies anywhere in memory: waiting for one subscription after another took most of the time.
+    """
+    steps, rows = scene.steps, scene.subscriptions.rows
+    holders, buffers, entries = results.holders, results.buffers, results.entries
+    for i in range(steps.expired_start[event], steps.expired_start[event + 1]):
+        first = results.heads[steps.expired[i]]
+        at = first
+        while at > 0:
+            holder = holders[at - 1]
+            prefetch(rows, holder.slot)
+            prefetch(buffers, holder.slot)
+            at = holder.next
+        at = first
+        while at > 0:
+            buffer = buffers[holders[at - 1].slot]
+            for entry in range(buffer.start, buffer.start + buffer.n_entries, _LINE):
+                prefetch(entries, entry)
+            at = holders[at - 1].next
 
 
 @kernel
-def verify_all(scene, turn, event, results, found):
-    """Write who may want the arrival of an event, and how they rank it; returns how many, or NEED_ROOM."""
-    pairs, filed = turn.pairs, scene.filed
-    end = turn.read[PAIR]
-    while end < pairs.size and pairs[end] >> 32 <= event:
-        end += 1
-    most = end - turn.read[PAIR]
-    extra = turn.first_extras[event]
-    while extra != NOBODY:
-        most += 1
-        extra = turn.extras[extra].next
-    if most > found.slots.size:
-        return NEED_ROOM
-    if most == 0:
-        return 0
-    message = scene.messages.rows[scene.steps.arrivals[event]]
-    words = scene.messages.terms
-    scatter(words, scene.messages.counts, message.term_start, message.n_terms, scene.idf, scene.dense)
-    n = 0
-    for at in range(turn.read[PAIR], end):
+def list_candidates(scene, turn, event, found):
+    """Write the candidates of an event, each once; returns how many, or NEED_ROOM."""
+    pairs, filed, slots = turn.pairs, scene.filed, found.slots
+    n, at = 0, turn.read[PAIR]
+    while at < pairs.size and pairs[at] >> 32 <= event:
         slot = pairs[at] & 0xFFFFFFFF
         if (at == 0 or pairs[at - 1] != pairs[at]) and filed[slot].widened == 0:
-            n = verify(scene, event, slot, results, found, n)
-            turn.read[VERIFIED] += 1
+            if n == slots.size:
+                return NEED_ROOM
+            slots[n] = slot
+            n += 1
+        at += 1
     extra = turn.first_extras[event]
     while extra != NOBODY:
         slot = turn.extras[extra].slot
         if turn.extras[extra].widened == filed[slot].widened:
-            n = verify(scene, event, slot, results, found, n)
-            turn.read[VERIFIED] += 1
+            if n == slots.size:
+                return NEED_ROOM
+            slots[n] = slot
+            n += 1
         extra = turn.extras[extra].next
-    gather(words, message.term_start, message.n_terms, scene.dense)
-    turn.read[PAIR] = end
+    turn.read[PAIR] = at
+    turn.read[VERIFIED] += n
+    return n
+
+
+@kernel
+def verify_all(scene, event, n_candidates, results, found):
+    """Keep those of the candidates that want the arrival of an event, and how they rank it; returns how many."""
+    rows, terms, idf, dense, metric = (
+        scene.subscriptions.rows, scene.subscriptions.terms, scene.idf, scene.dense, scene.where[0],
+    )  # fmt: skip
+    words, buffers, entries, slots, ranks = (
+        scene.messages.terms,
+        results.buffers,
+        results.entries,
+        found.slots,
+        found.ranks,
+    )
+    message, clock = scene.messages.rows[scene.steps.arrivals[event]], scene.steps.clocks[event]
+    scatter(words, scene.messages.counts, message.term_start, message.n_terms, idf, dense)
+    n = 0
+    for i in range(n_candidates):
+        if i + 2 * _AHEAD < n_candidates:
+            prefetch(rows, slots[i + 2 * _AHEAD])
+            prefetch(buffers, slots[i + 2 * _AHEAD])
+        if i + _AHEAD < n_candidates:
+            buffer = buffers[slots[i + _AHEAD]]
+            prefetch(terms, rows[slots[i + _AHEAD]].term_start)
+            for at in range(buffer.start, buffer.start + buffer.n_entries, _LINE):
+                prefetch(entries, at)
+        slot = slots[i]
+        row = rows[slot]
+        if row.number < 0 or row.expires <= clock:
+            continue
+        value = nearness(terms, row, message, metric, idf, dense)
+        if value != NO_MATCH and value >= buffers[slot].floor:
+            slots[n], ranks[n] = slot, value
+            n += 1
+    gather(words, message.term_start, message.n_terms, dense)
     return n
 
 
@@ -122,14 +163,19 @@ def keep_turn(scene, turn, cursor, found, results, policy):
     steps = scene.steps
     while cursor[STEP] < turn.end:
         event = cursor[STEP]
-        if cursor[PHASE] == LEAVING and leave_expired(steps, cursor, scene.subscriptions, results) == NEED_ROOM:
-            return NEED_ROOM
+        if cursor[PHASE] == LEAVING:
+            if cursor[POSITION] == 0:
+                fetch_leaving(scene, event, results)
+            if leave_expired(steps, cursor, scene.subscriptions, results) == NEED_ROOM:
+                return NEED_ROOM
         if cursor[PHASE] == FINDING:
             n = 0
             if steps.arrivals[event] >= 0:
-                n = verify_all(scene, turn, event, results, found)
+                n = list_candidates(scene, turn, event, found)
                 if n == NEED_ROOM:
                     return FIND_ROOM
+                if n > 0:
+                    n = verify_all(scene, event, n, results, found)
             note_found(cursor, n)
         if (
             cursor[PHASE] == OFFERING
