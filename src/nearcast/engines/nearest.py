@@ -187,7 +187,7 @@ class NearestEngine(KeeperEngine):
         self._any.check(self._filed, of_any)
 
     def stats(self) -> Stats:
-        own = self._filed.nbytes + self._pairs.nbytes + self._extras.nbytes
+        own = self._filed[: self.table.slots.capacity].nbytes + self._pairs.nbytes + self._extras.nbytes
         shared, of_all, of_any = super().stats(), self._all.stats(), self._any.stats()
         return {
             **shared,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints
-from nearcast.engines.blocks import block_room
 from nearcast.engines.nearest_all.layout import N_BLOCKS, N_DEAD, N_LISTS, NOTHING, UNRANKED, TreeLayout
 
 
@@ -22,7 +21,7 @@ def check_tree(tree: TreeLayout, filed: Array, slots: Ints, n_rows: int) -> None
             assert block["high"] >= block["low"]
             before, n_blocks = int(block["high"]), n_blocks + 1
             if block["n_rows"]:
-                assert block["n_rows"] <= block_room(int(block["room"]))
+                assert block["n_rows"] <= 1 << int(block["room"])
             rows = tree.entries[block["start"] : block["start"] + block["n_rows"]]
             living = filed["generation"][rows["slot"]] == rows["generation"]
             np.add.at(alive, rows["slot"][living], 1)

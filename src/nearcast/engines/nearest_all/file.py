@@ -85,9 +85,9 @@ def has_room(tree):
     """Is there room for one more subscription, its entries excepted?"""
     heads = tree.heads
     return (
-        2 * (heads[N_PREFIXES] + MOST_WORDS) <= tree.prefix_keys.size
+        3 * (heads[N_PREFIXES] + MOST_WORDS) <= 2 * tree.prefix_keys.size
         and heads[N_PREFIXES] + MOST_WORDS <= tree.prefixes.size
-        and 2 * (heads[N_LISTS] + MOST_NODES) <= tree.list_keys.size
+        and 3 * (heads[N_LISTS] + MOST_NODES) <= 2 * tree.list_keys.size
         and heads[N_BLOCKS] + MOST_NODES <= tree.blocks.size
     )
 

@@ -9,7 +9,6 @@ import numpy as np
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.messages import MessageLayout
 from nearcast.columns.subscriptions import PointLayout
-from nearcast.engines.blocks import N_HEADS as N_RANGES
 from nearcast.engines.contract import Stats
 from nearcast.engines.nearest_all.check import check_tree
 from nearcast.engines.nearest_all.file import file_many, forget, rank_words
@@ -26,6 +25,7 @@ from nearcast.engines.nearest_all.layout import (
     N_HEADS,
     N_LISTS,
     N_PREFIXES,
+    N_RANGES,
     N_SEEN,
     NOTHING,
     PREFIX,
@@ -34,6 +34,7 @@ from nearcast.engines.nearest_all.layout import (
     TOUCHED,
     UNLINKED,
     UNRANKED,
+    USED,
     Habits,
     TreeLayout,
     first_cell,
@@ -86,10 +87,10 @@ def rehash(keys, values, into_keys, into_values):
 
 
 def _rehashed(keys: Longs, values: Ints, n: int) -> tuple[Longs, Ints]:
-    """The arrays themselves if at most half of them would be used by `n` keys, else larger ones."""
-    if 2 * n <= keys.size:
+    """The arrays themselves if at most two thirds of them would be used by `n` keys, else larger ones."""
+    if 3 * n <= 2 * keys.size:
         return keys, values
-    room = 1 << (2 * n).bit_length()
+    room = 1 << (3 * n // 2).bit_length()
     larger = np.zeros(room, dtype=np.int64), np.zeros(room, dtype=np.int32)
     rehash(keys, values, *larger)
     return larger
@@ -177,10 +178,10 @@ class OrderedIndex:
         self._n_rows += int(filed["n_rows"][slots].sum())
 
     def _grow(self) -> None:
-        """Half as much room again of everything, and at least for one more subscription."""
+        """A little more room of everything, at least for one more subscription; arrays double if they must."""
         tree, heads = self._tree, self._tree.heads
-        n_prefixes = int(heads[N_PREFIXES] * 1.5) + 16 * MOST_WORDS
-        n_lists, n_blocks = int(heads[N_LISTS] * 1.5) + 4 * MOST_NODES, int(heads[N_BLOCKS] * 1.5) + 4 * MOST_NODES
+        n_prefixes, n_lists = int(heads[N_PREFIXES] * 1.1) + 4 * MOST_WORDS, int(heads[N_LISTS] * 1.1) + 4 * MOST_NODES
+        n_blocks = int(heads[N_BLOCKS] * 1.1) + 4 * MOST_NODES
         longest = int(tree.blocks["n_rows"].max(initial=0))
         prefix_keys, prefix_ids = _rehashed(tree.prefix_keys, tree.prefix_ids, n_prefixes)
         list_keys, list_heads = _rehashed(tree.list_keys, tree.list_heads, n_lists)
@@ -191,7 +192,7 @@ class OrderedIndex:
             list_keys=list_keys,
             list_heads=list_heads,
             blocks=with_room(tree.blocks, n_blocks),
-            entries=with_room(tree.entries, int(tree.ranges[0] * 1.25) + 4 * longest + 64 * MOST_NODES),
+            entries=with_room(tree.entries, int(tree.ranges[USED] * 1.25) + 4 * longest + 64 * MOST_NODES),
         )
 
     def forget(self, filed: Array, slots: Ints) -> None:
@@ -240,7 +241,13 @@ class OrderedIndex:
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in (*self._tree, *self._habits)) + self._units.nbytes
+        """Bytes in use; room ahead is never touched, so the system has not given it out yet."""
+        tree, heads = self._tree, self._tree.heads
+        used = (
+            tree.prefixes[: heads[N_PREFIXES]], tree.blocks[: heads[N_BLOCKS]], tree.entries[: tree.ranges[USED]],
+            tree.prefix_keys, tree.prefix_ids, tree.list_keys, tree.list_heads, tree.firsts, *self._habits, self._units,
+        )  # fmt: skip
+        return sum(array.nbytes for array in used)
 
     def stats(self) -> Stats:
         heads = self._tree.heads

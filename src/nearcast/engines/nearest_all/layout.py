@@ -27,7 +27,7 @@ PREFIX = record(("levels", "i4"), ("hits", "i4"))  # bit l: there is a list at l
 BLOCK = record(
     ("start", "i4"),  # its entries
     ("n_rows", "i4"),
-    ("room", "i4"),  # size class of its range, or NOTHING
+    ("room", "i4"),  # its range has 2**room rows; NOTHING if it has none
     ("low", "i4"),  # ranks of the first and the last word after the prefix, UNRANKED for block 0
     ("high", "i4"),
     ("next", "i4"),
@@ -40,6 +40,8 @@ ENTRY = record(("slot", "i4"), ("generation", "i4"))
 N_PREFIXES, N_LISTS, N_BLOCKS, N_DEAD, N_SEEN = range(5)  # positions in `heads`: what is used, and messages seen
 PROBED, TOUCHED, CANDIDATES, UNLINKED, REVIVED = range(5, 10)  # and counts of work
 N_HEADS = 10
+
+USED, N_RANGES = 31, 32  # positions in `ranges`: rows of all ranges; and how many positions
 
 HISTOGRAM = 6  # level down to which messages are counted by cell
 
@@ -56,7 +58,7 @@ class TreeLayout(NamedTuple):
     list_heads: Ints  # int32: beside it, the first block
     blocks: Array  # BLOCK[]
     entries: Array  # ENTRY[]
-    ranges: Longs  # int64: free ranges of entries, see engines/blocks.py
+    ranges: Longs  # int64[N_RANGES]: position + 1 of the first free range of each size, whose first slot names the next
 
 
 class Habits(NamedTuple):

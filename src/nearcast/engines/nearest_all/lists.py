@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from nearcast.engines.blocks import block_fits, block_room, give_block, take_block
 from nearcast.engines.nearest_all.layout import (
     MOST_BLOCKS,
     N_BLOCKS,
@@ -13,6 +12,7 @@ from nearcast.engines.nearest_all.layout import (
     NOTHING,
     REVIVED,
     UNRANKED,
+    USED,
     place_of,
 )
 from nearcast.jit import NEED_ROOM, kernel
@@ -123,6 +123,28 @@ def block_for(tree, key, rank, p, theta):
 
 
 @kernel
+def grow_block(tree, block):
+    """Give a full block a range of twice the room; returns whether there was one."""
+    ranges, entries, room = tree.ranges, tree.entries, block.room + 1
+    start = ranges[room] - 1
+    if start >= 0:
+        ranges[room] = entries[start].slot
+    else:
+        start = ranges[USED]
+        if start + (1 << room) > entries.size:
+            return False
+        ranges[USED] = start + (1 << room)
+    for i in range(block.n_rows):
+        entries[start + i].slot = entries[block.start + i].slot
+        entries[start + i].generation = entries[block.start + i].generation
+    if block.room != NOTHING:
+        entries[block.start].slot = ranges[block.room]
+        ranges[block.room] = block.start + 1
+    block.start, block.room = start, room
+    return True
+
+
+@kernel
 def push(tree, at, slot, generation):
     """Put an entry into a block, in place of a dead one of the same subscription if there is one; or NEED_ROOM.
 
@@ -135,16 +157,8 @@ def push(tree, at, slot, generation):
             tree.heads[N_DEAD] -= 1
             tree.heads[REVIVED] += 1
             return 0
-    if block.room == NOTHING or block.n_rows == block_room(block.room):
-        if not block_fits(tree.ranges, entries.size, block.room + 1):
-            return NEED_ROOM
-        start = take_block(tree.ranges, entries["slot"], block.room + 1)
-        for i in range(block.n_rows):
-            entries[start + i].slot = entries[block.start + i].slot
-            entries[start + i].generation = entries[block.start + i].generation
-        if block.room != NOTHING:
-            give_block(tree.ranges, entries["slot"], block.room, block.start)
-        block.start, block.room = start, block.room + 1
+    if (block.room == NOTHING or block.n_rows == 1 << block.room) and not grow_block(tree, block):
+        return NEED_ROOM
     entries[block.start + block.n_rows].slot = slot
     entries[block.start + block.n_rows].generation = generation
     block.n_rows += 1

@@ -120,7 +120,9 @@ class GridIndex:
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self._layout)
+        """Bytes in use; room ahead is never touched, so the system has not given it out yet."""
+        heads, buckets, entries, levels = self._layout
+        return buckets.nbytes + entries[: heads[N_ENTRIES]].nbytes + levels.nbytes
 
     def stats(self) -> Stats:
         heads = self._layout.heads
