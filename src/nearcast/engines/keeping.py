@@ -215,13 +215,15 @@ class KeeperEngine:
     def _changes(self) -> Changes:
         said = self.results.changes
         self._n_updates += said.size
-        return Changes(
+        changes = Changes(
             said["event"].copy(),
             said["slot"].copy(),
             said["message"].copy(),
             said["sign"].copy(),
             self._scores(said["rank"]),
         )
+        self.results.forget_changes()
+        return changes
 
     def _scores(self, ranks: Floats) -> Floats:
         return 0.0 - ranks if self.kind == NEAREST else ranks.copy()
