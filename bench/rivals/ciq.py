@@ -105,7 +105,7 @@ def spread(subscriptions, slots, idf, where, bounds, nears, out):
             nears[slot * COVER + i] = max(0.0, 1.0 - away / where[1]) + _LOOSE
             for j in range(row.term_start, row.term_start + row.n_terms):
                 term = subscriptions.terms[j]
-                keys[n] = cell_number(level, cell) * idf.size + term
+                keys[n] = (np.int64(cell_number(level, cell)) << 32) + term
                 marks[n] = (slot << _BITS) + i
                 units[n] = subscriptions.counts[j] * idf[term] / row.norm * (1.0 + _LOOSE)
                 n += 1
@@ -113,12 +113,12 @@ def spread(subscriptions, slots, idf, where, bounds, nears, out):
 
 
 @kernel
-def walk_cell(filed, lists, message, cell, idf, candidates, n):
+def walk_cell(filed, lists, message, cell, candidates, n):
     """Add those to the candidates whose text reaches their bound; `lists` is scratch: words, positions and ends."""
     words, at, ends = lists
     n_words = message[0]
     for i in range(n_words):
-        key = cell * idf.size + words[i]
+        key = (np.int64(cell) << 32) + words[i]
         low, high = 0, filed.keys.size
         while low < high:
             middle = (low + high) >> 1
@@ -165,7 +165,7 @@ def find(filed, arrival, tables, where, words, space, lists, found):
     n = 0
     for level in range(1, DEPTH + 1):
         cell = cell_number(level, code >> (2 * (DEPTH - level)))
-        n = walk_cell(filed, lists, (row.n_terms, units), cell, idf, candidates, n)
+        n = walk_cell(filed, lists, (row.n_terms, units), cell, candidates, n)
         if n == NEED_ROOM or n > found.slots.size:
             return NEED_ROOM
     filed.work[CANDIDATES] += n
