@@ -13,6 +13,6 @@ FIGURE = Figure(
     sweep=("m", (1, 2, 3, 4, 5)),
     series={"AOIQ-tree": (Watching, {})},
     sizes=ALL,
-    tiny=TINY_ALL,
+    tiny={**TINY_ALL, "m": (1, 2, 5)},
     repeats=3,
 )

@@ -13,6 +13,6 @@ FIGURE = Figure(
     sweep=("theta", (0.0001, 0.001, 0.01, 0.1)),
     series={"AOIQ-tree": (Watching, {})},
     sizes=ALL,
-    tiny=TINY_ALL,
+    tiny={**TINY_ALL, "theta": (0.0001, 0.1)},
     repeats=3,
 )

@@ -13,6 +13,6 @@ FIGURE = Figure(
     sweep=("k", (10, 20, 30, 40, 50)),
     series={"AOIQ-tree": (Watching, {})},
     sizes=ALL,
-    tiny={**TINY_ALL, "k": (10, 30)},
+    tiny={**TINY_ALL, "k": (30,)},
     repeats=3,
 )

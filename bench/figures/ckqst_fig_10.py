@@ -11,7 +11,7 @@ FIGURE = Figure(
     series={name: (Watching, line) for name, line in LINES.items()},
     baseline="AP-Tree",
     sizes={**ALL, "subscriptions": 200_000, "live": 40_000},
-    tiny={**TINY_ALL, "n_words": (1, 3)},
+    tiny={**TINY_ALL, "n_words": (3,)},
     repeats=3,
     together=False,
 )

@@ -14,7 +14,7 @@ FIGURE = Figure(
     series={name: (Watching, line) for name, line in WORKERS.items()},
     baseline="words only",
     sizes=ANY,
-    tiny={**TINY_ANY, "k": (5, 10)},
+    tiny={**TINY_ANY, "k": (5,)},
     repeats=3,
     together=False,
 )

@@ -91,3 +91,15 @@ def test_cases_find_lost_changes_of_moves() -> None:
     case.engine.moved = lambda slots, before: Changes(*(column[1:] for column in moved(slots, before)))
     with pytest.raises(part("figure").WrongAnswer, match="and 0 others differ"):
         case.check()
+
+
+def test_ciq_answers_like_the_brute_force() -> None:
+    """The rival of `TopK`: subscriptions come, go and move, messages expire, on both metrics."""
+    rival = Contender("topk", "ciq", part("rivals.ciq").CIQ)
+    for seed in range(4):
+        setting, events = stream(seed, rival, 60)
+        ours, judge = made(broker_class(rival), setting), made(Judge, setting)
+        for event in events:
+            (updates, refused), (expected, also_refused) = contract.told(ours, event), contract.told(judge, event)
+            assert refused == also_refused, f"seed {seed}, {event}"
+            identical(updates, expected)

@@ -12,7 +12,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, record
 from nearcast.engines.blocks import USED, block_class, block_fits, block_room, give_block, take_block
-from nearcast.jit import kernel
+from nearcast.jit import kernel, prefetch
 
 BUFFER = record(
     ("floor", "f8"),  # rank that a message must reach to be kept; -inf when complete
@@ -145,11 +145,12 @@ def drop(results, slot, position, event):
 
 @kernel
 def n_leaving(results, message):
-    """At most so many changes are said when a message leaves."""
+    """At most so many changes are said when a message leaves; fetches what `leave` will read."""
     n = 0
     at = results.heads[message]
     while at > 0:
         n += 1
+        prefetch(results.buffers, results.holders[at - 1].slot)
         at = results.holders[at - 1].next
     return n
 
@@ -167,12 +168,11 @@ def leave(results, subscriptions, message, event, clock):
         counters[FREE_HOLDER] = at
         counters[N_FREE_HOLDERS] += 1
         at = following
-        row = subscriptions.rows[slot]
-        if row.number < 0 or row.expires <= clock:
-            continue
-        buffer = results.buffers[slot]
+        buffer = results.buffers[slot]  # empty if the subscription has ended
         for position in range(buffer.n_entries):
             if results.entries[buffer.start + position].message == message:
+                if subscriptions.rows[slot].expires <= clock:
+                    break
                 counters[N_EXPIRED] += 1
                 drop(results, slot, position, event)
                 touch(results, slot)

@@ -34,7 +34,7 @@ from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
 from nearcast.engines.refilling import Asking, When, along_the_curve, refill_many
 from nearcast.engines.results import Results
 from nearcast.engines.skyband import COST, Policy, is_short, offer
-from nearcast.jit import NEED_ROOM, kernel
+from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.window.index import frame_of
 from nearcast.window.window import Steps
 
@@ -80,6 +80,9 @@ def offer_found(steps, cursor, messages, found, results, policy):
     """Offer the arrival to its candidates, or stop with NEED_ROOM."""
     event = cursor[STEP]
     while cursor[POSITION] < cursor[N_FOUND]:
+        if cursor[POSITION] + 2 < cursor[N_FOUND]:
+            prefetch(results.entries, results.buffers[found.slots[cursor[POSITION] + 1]].start)
+            prefetch(results.buffers, found.slots[cursor[POSITION] + 2])
         slot = found.slots[cursor[POSITION]]
         if not has_room(results, slot):
             return NEED_ROOM
@@ -215,13 +218,15 @@ class KeeperEngine:
     def _changes(self) -> Changes:
         said = self.results.changes
         self._n_updates += said.size
-        return Changes(
+        changes = Changes(
             said["event"].copy(),
             said["slot"].copy(),
             said["message"].copy(),
             said["sign"].copy(),
             self._scores(said["rank"]),
         )
+        self.results.forget_changes()
+        return changes
 
     def _scores(self, ranks: Floats) -> Floats:
         return 0.0 - ranks if self.kind == NEAREST else ranks.copy()

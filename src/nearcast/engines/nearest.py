@@ -160,7 +160,8 @@ class NearestEngine(KeeperEngine):
             self._filed, self.table.layout, self.results.layout.buffers, slots, (space.metric_code, space.bounds),
             deepest, moved,
         )  # fmt: skip
-        self._file(moved[:n])
+        if n:
+            self._file(moved[:n])
 
     def _refill(self, slots: Ints, event: int, last: int, clock: int) -> None:
         """Evaluate anew, file by the new balls, and compare these with the rest of the turn."""

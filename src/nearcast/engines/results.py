@@ -36,6 +36,7 @@ from nearcast.engines.skyband import Policy, buffer_limit, replace
 from nearcast.window.heaps import BEST
 
 _FIRST_ROOM = 64
+_MOST_IDLE = 1 << 18  # changes whose room is kept for the next batch
 
 
 class Results:
@@ -138,6 +139,12 @@ class Results:
     def changes(self) -> Array:
         """What was said since `begin`."""
         return self._changes[: self.counters[N_CHANGES]]
+
+    def forget_changes(self) -> None:
+        """What was said has been read."""
+        self.counters[N_CHANGES] = 0
+        if self._changes.size > _MOST_IDLE:
+            self._changes = np.zeros(_FIRST_ROOM, dtype=CHANGE)
 
     def check(self, slots: Ints, messages: MessageLayout) -> None:
         """Assert that every buffer is sorted, not too long, holds stored messages only, and has shown its first k."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.scores import dot_row, topk_score
-from nearcast.jit import NEED_ROOM, kernel
+from nearcast.jit import NEED_ROOM, inlined, kernel
 from nearcast.space.distance import distance, ssim
 from nearcast.window.curve import at_least, box_squared, squared_limit, to_point
 from nearcast.window.heaps import offer, pop, push, sort_best
@@ -105,7 +105,7 @@ class Scratch(NamedTuple):
     work: Longs  # int64[N_COUNTERS]: work counters
 
 
-@kernel
+@inlined
 def bound_of(aim, squared, text):
     """What no message beats whose point lies that far away, squared, and whose cosine is at most `text`."""
     if aim.mode != TOPK:
@@ -114,7 +114,7 @@ def bound_of(aim, squared, text):
     return -(aim.alpha * near + (1.0 - aim.alpha) * text) - _LOOSE
 
 
-@kernel
+@inlined
 def limit_of(aim, best, n):
     """The bound beyond which nothing enters the answer any more."""
     if n < aim.k:
@@ -122,7 +122,7 @@ def limit_of(aim, best, n):
     return best[0].key if aim.mode == TOPK else squared_limit(aim.metric, best[0].key)
 
 
-@kernel
+@inlined
 def key_of(row, words, counts, idf, dense, question, metric, max_distance):
     """The exact distance of a message, or minus its exact score."""
     key = distance(metric, question.x, question.y, row.x, row.y)
@@ -205,7 +205,7 @@ def seed(index, question, terms, dense, moment, scratch, aim):
     return n_queue
 
 
-@kernel
+@inlined
 def first_posting(way, skips, postings, segment, depth, node):
     """Where the postings of a node begin, and where at the latest they end: ranks tell whether one belongs to it."""
     start, end = way.start, way.end
@@ -226,7 +226,7 @@ def first_posting(way, skips, postings, segment, depth, node):
     return start, end
 
 
-@kernel
+@inlined
 def tally_children(ways, skips, postings, segment, depth, node, tallies, spans):
     """Add up what the words can contribute to each child of a node; returns the number of postings read.
 
@@ -271,7 +271,7 @@ def tally_children(ways, skips, postings, segment, depth, node, tallies, spans):
     return n_read
 
 
-@kernel
+@inlined
 def push_children(boxes, tallies, aim, limit, queue, n_queue, segment, place):
     """Queue the children of a node that can still win, and clear their tallies; returns the length of the queue.
 
@@ -296,7 +296,7 @@ def push_children(boxes, tallies, aim, limit, queue, n_queue, segment, place):
     return n_queue
 
 
-@kernel
+@inlined
 def tally_leaf(ways, spans, leaf, postings, base, tallies, touched):
     """Add up the postings of a node's leaf by message; returns how many messages were touched."""
     n_touched = 0
@@ -343,7 +343,7 @@ def meet_leaf(spans, n_terms, leaf, postings, base, tallies, touched):
     return n_touched
 
 
-@kernel
+@inlined
 def sift_leaf(members, base, tallies, touched, n_touched, aim, moment, limits):
     """Keep the touched messages that can still win, each with its bound as `cap`; returns how many.
 

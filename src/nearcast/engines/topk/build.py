@@ -79,7 +79,7 @@ def cut_groups(alphas, shape, lows):
     n = 1
     for i in range(1, n_groups):
         low = alphas[alphas.size * i // n_groups]
-        if low > lows[n - 1]:
+        if low > max(lows[n - 1], alphas[0]):
             lows[n] = low
             n += 1
     return n

@@ -31,7 +31,7 @@ from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.window.curve import at_least, box_squared, to_point
 
 _LOOSE = 1e-12
-_AHEAD = 8  # candidates whose rows are fetched before they are verified
+_AHEAD = 8  # what is looked at so much later is fetched
 
 
 class Aim(NamedTuple):
@@ -124,6 +124,8 @@ def sift_group(index, group, limits, aim, tops, word, candidates, n):
     while at < end and postings[at].key + lack <= last:
         posting = postings[at]
         at += 1
+        if at + _AHEAD < end:
+            prefetch(faces, postings[at + _AHEAD].mark >> REST_BITS)
         top = tops[word * (MANY + 1) + (posting.mark & MANY)]
         key = np.float64(posting.key)
         if key + lack > top:
@@ -191,8 +193,10 @@ def verify(candidates, arrival, messages, subscriptions, where, words, faces, fo
     rows, terms, counts = subscriptions.rows, subscriptions.terms, subscriptions.counts
     n = 0
     for i in range(candidates.size):
+        if i + 2 * _AHEAD < candidates.size:
+            prefetch(rows, candidates[i + 2 * _AHEAD].slot)
         if i + _AHEAD < candidates.size:
-            prefetch(rows, candidates[i + _AHEAD].slot)
+            prefetch(terms, rows[candidates[i + _AHEAD].slot].term_start)
         candidate = candidates[i]
         row = rows[candidate.slot]
         if row.expires <= clock:
