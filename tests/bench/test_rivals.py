@@ -62,6 +62,29 @@ def test_moves(rival: Contender, window: nc.Window | None) -> None:
     contract.test_many_at_once_fill_and_move_like_one_by_one(rival, window)
 
 
+@pytest.mark.parametrize("name", ["iq_tree", "ap_tree", "fast", "keyword", "space"])
+def test_filters_of_nearest(name: str) -> None:
+    """Indexes in the place of our own, with balls that close, shrink, grow and move."""
+    rival = Contender("nearest", name, part("cases.nearest").engine_class(name, {}))
+    town = Town(4)
+    queries = [(n, town.query("nearest")) for n in range(120)]
+    messages = list(town.messages(400))
+    said = []
+    for kind in (broker_class(rival), Judge):
+        broker = kind(town.space, nc.Window(count=150))
+        updates = list(broker.publish(messages[:50]))
+        updates += broker.subscribe_many(queries[:80])
+        updates += broker.publish(messages[50:200])
+        updates += broker.subscribe_many(queries[80:])
+        broker.unsubscribe_many(range(0, 120, 5))
+        updates += broker.move_many([{"id": n, "lon": n % 16, "lat": 3} for n in range(1, 120, 10)])
+        updates += broker.publish(messages[200:])
+        broker.check()
+        said.append(updates)
+    assert len(said[0]) > 1000
+    identical(*said)
+
+
 def small_case(name: str, series: str, x: object) -> Any:
     """A series of a figure in miniature, prepared."""
     figure = part("figure").load(name)
