@@ -138,8 +138,10 @@ class Standing(Case):
             self.live.release(self.admit(batch))
 
     def make(self) -> Any:
-        """An engine without subscriptions."""
-        return engine_class(self.sizes["engine"])(self.table, self.around, **settings_of(self.sizes))
+        """An engine without subscriptions. As in section 3 of the paper, the tree files no messages with its leaves."""
+        engine = self.sizes["engine"]
+        own = {"messages": "index"} if engine == AP_TREE else {}
+        return engine_class(engine)(self.table, self.around, **{**own, **settings_of(self.sizes)})
 
     def register(self, tables: Iterator[pa.Table]) -> Ints:
         """Write subscriptions to the table; returns their slots."""

@@ -54,7 +54,7 @@ def kernel(function: F) -> F:
 def inlined(function: F) -> F:
     """A kernel that becomes part of those that call it.
 
-    A call that hands over an array counts its references up and down again: 10 ns for each (2026-11-16).
+    With the helpers of the message index inlined a search took 119 us instead of 138 (2026-11-16).
     """
     made = compiled(function, _FOLDER, inline="always")
     KERNELS.append(made)

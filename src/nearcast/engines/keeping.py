@@ -195,6 +195,7 @@ class KeeperEngine:
         self.results.begin(live.table.ids.keys.capacity)
         self._refill(slots, 0, live.last, live.clock)
         self.results.settle(0)
+        self.results.keep_ahead()
         return self._changes()
 
     def _refill(self, slots: Ints, event: int, last: int, clock: int) -> None:

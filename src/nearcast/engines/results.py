@@ -36,7 +36,7 @@ from nearcast.engines.skyband import Policy, buffer_limit, replace
 from nearcast.window.heaps import BEST
 
 _FIRST_ROOM = 64
-_MOST_IDLE = 1 << 18  # changes whose room is kept for the next batch
+_MOST_IDLE = 1 << 20  # changes whose room is kept for the next batch
 
 
 class Results:
@@ -89,6 +89,11 @@ class Results:
     def close(self, slots: Ints) -> None:
         """Forget the buffers of subscriptions that end."""
         close_buffers(self.layout, slots)
+
+    def keep_ahead(self) -> None:
+        """Promise room for an eighth more than is in use, so that arrays grow now and not in the midst of a stream."""
+        used, n_holders = int(self._blocks[USED]), int(self.counters[N_HOLDERS])
+        self.make_room(0, 0, used // 8, 0, int(self.counters[N_FREE_HOLDERS]) + n_holders // 8)
 
     def begin(self, n_messages: int) -> None:
         """Start a batch."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.scores import dot_row, topk_score
-from nearcast.jit import NEED_ROOM, inlined, kernel
+from nearcast.jit import NEED_ROOM, inlined, kernel, prefetch
 from nearcast.space.distance import distance, ssim
 from nearcast.window.curve import at_least, box_squared, squared_limit, to_point
 from nearcast.window.heaps import offer, pop, push, sort_best
@@ -371,6 +371,23 @@ def sift_leaf(members, base, tallies, touched, n_touched, aim, moment, limits):
     return n_kept
 
 
+@inlined
+def fetch_node(ways, segment, node, boxes, skips):
+    """Fetch what a look at the children of a node will read: a search waits for memory most of its time."""
+    depth = 0
+    while node >= first_node(depth + 1):
+        depth += 1
+    first = (node << FAN_BITS) + 1
+    for child in range(FAN):
+        prefetch(boxes, segment.box_start + first + child)
+    for i in range(ways.size):
+        if ways[i].depth > depth:
+            at = ways[i].skip + first - 1
+            prefetch(skips, at)
+            prefetch(skips, at + FAN // 2)
+            prefetch(skips, at + FAN - 1)
+
+
 @kernel
 def search(index, messages, idf, question, terms, dense, moment, scratch):
     """Write the k best live messages to `scratch.best`, best first; returns how many there are, or NEED_ROOM.
@@ -406,12 +423,19 @@ def search(index, messages, idf, question, terms, dense, moment, scratch):
         while node >= first_node(depth + 1):
             depth += 1
         segment = segments[s]
+        if n_queue > 0:
+            later = queue[0].segment
+            there = scratch.ways[later * n_terms : (later + 1) * n_terms]
+            fetch_node(there, segments[later], np.int64(queue[0].node), boxes, skips)
         ways = scratch.ways[s * n_terms : (s + 1) * n_terms]
         work[POSTINGS] += tally_children(ways, skips, postings, segment, depth, node, tallies, spans)
         if depth + 1 < segment.depth:
             n_queue = push_children(boxes, tallies, aim, limit, queue, n_queue, segment, (s, node))
             continue
         n_leaves = push_children(boxes, tallies, aim, limit, leaves, 0, segment, (s, node))
+        for i in range(n_leaves * n_terms):
+            leaf = leaves[i // n_terms].node - first_node(depth + 1)
+            prefetch(postings, spans[(i % n_terms) * FAN + (leaf & (FAN - 1))].start)
         while n_leaves > 0 and leaves[0].bound <= limit:
             leaf = leaves[0].node - first_node(depth + 1)
             n_leaves = pop(leaves, n_leaves)
@@ -425,6 +449,8 @@ def search(index, messages, idf, question, terms, dense, moment, scratch):
             floor = bound_of(aim, box_squared(x, y, z, boxes[segment.box_start + first_node(depth + 1) + leaf]), 0.0)
             n_kept = sift_leaf(members, base, tallies, touched, n_touched, aim, moment, (limit, floor - _LOOSE))
             work[POSTINGS] += n_touched
+            for i in range(n_kept):
+                prefetch(rows, members[base + touched[i]].slot)
             for i in range(n_kept):
                 member, tally = members[base + touched[i]], tallies[touched[i]]
                 bound, tally.cap = tally.cap, 0.0

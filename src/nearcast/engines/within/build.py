@@ -48,6 +48,7 @@ TASK = record(
     ("cursor", "i8"),  # the next of them, while counting and writing
     ("sample_start", "i8"),  # its messages on the stack of samples
     ("n_sample", "i8"),
+    ("copies", "f8"),  # of an entry, on average, in all cells on this level
     ("part", "i4"),  # where the tree shall hang
     ("ways", "i4"),
     ("offset", "i4"),
@@ -80,6 +81,7 @@ class Plan(NamedTuple):
     leaf: int
     cuts: int
     priority: int
+    copies: float  # most of an entry in all leaves below the root's parts, on average
     since: int  # leaves know messages after this sequence
     messages: float  # arrive in an epoch
     steps: Array  # float32[n_slots, 2]: how far subscriptions go in one move; none if nothing ever moved
@@ -125,7 +127,7 @@ def choose(tree, builder, task, ranks, lowest, plan, sample, scratch):
 
     Paper: [APTREE] section 3.3.4, algorithm 4.
     Departs: a list that neither partition makes cheaper stays a list, however long. The first word comes before space,
-    because matching finds what it leads to in a table (`match.lead_in`): by cost alone the root of 1 M boxes is cut by
+    because matching finds what it leads to in a table (`waves.lead_in`): by cost alone the root of 1 M boxes is cut by
     space, and matching takes twice as long (2026-11-16).
     """
     n = task.n_rows
@@ -142,7 +144,9 @@ def choose(tree, builder, task, ranks, lowest, plan, sample, scratch):
         )  # fmt: skip
     words_first = plan.priority == WORDS_FIRST or (plan.priority == BY_COST and task.offset == 0)
     if task.ways & BY_SPACE and not (words_first and word_cost < _GAIN * n):
-        space_cost, n_x, n_y = choose_grid(builder.stack, task, plan.fanout, sample, builder.messages, scratch)
+        space_cost, n_x, n_y = choose_grid(
+            builder.stack, task, plan.fanout, plan.copies, sample, builder.messages, scratch
+        )
         if plan.steps.shape[0] > 0 and space_cost < np.inf:
             reached = plan.messages * (task.n_sample + 1) / (sample.xs.size + 1)
             space_cost += cost_of_moves(builder.stack, task, plan.steps, plan.pace, n_words, scratch) / reached
@@ -252,7 +256,7 @@ def put_task(tree, builder, part, start, n_rows):
     task.part, task.start, task.n_rows = part, start, n_rows
     task.phase, task.node, task.sample_start, task.n_sample = _CHOOSING, NO_NODE, 0, 0
     task.x0, task.y0, task.x1, task.y1 = region_of(tree, part)
-    task.ways, task.offset, task.depth = BY_WORDS | BY_SPACE, 0, 0
+    task.ways, task.offset, task.depth, task.copies = BY_WORDS | BY_SPACE, 0, 0, 1.0
     if tree.parts[part].node != NO_NODE:
         node = tree.nodes[tree.parts[part].node]
         task.ways, task.offset, task.depth = node.ways, node.offset, node.depth + 1
@@ -261,6 +265,26 @@ def put_task(tree, builder, part, start, n_rows):
         elif node.kind == KEYWORD and tree.parts[part].low == tree.parts[part].high:
             task.offset += 1
     return task
+
+
+@kernel
+def n_below(tree, node):
+    """Entries in all parts of a node together."""
+    first, n = tree.nodes[node].first, 0
+    for part in range(first, first + tree.nodes[node].n_parts + 1):
+        n += tree.parts[part].now
+    return n
+
+
+@kernel
+def copies_at(tree, part):
+    """How often an entry stands on the level of a part, on average, by what its nodes have."""
+    copies = 1.0
+    while tree.parts[part].node != NO_NODE:
+        node = tree.parts[part].node
+        part = tree.nodes[node].part
+        copies *= max(1.0, n_below(tree, node) / max(1, tree.parts[part].now))
+    return copies
 
 
 @kernel
@@ -342,12 +366,13 @@ def put_children(tree, builder, sample):
         return NEED_SAMPLED
     builder.state[N_TASKS] = top
     builder.state[N_TARGETS] = 0
-    sampled = start + n_sample
+    sampled, n_rows, copies = start + n_sample, parent.n_rows, parent.copies
+    copies *= n_below(tree, node) / n_rows
     for i in range(n_parts):
         n_rows = tree.parts[first + i].built
         if n_rows > 0:
             task = put_task(tree, builder, first + i, list_start, n_rows)
-            task.sample_start, task.n_sample = sampled, builder.fill[i] - sampled
+            task.sample_start, task.n_sample, task.copies = sampled, builder.fill[i] - sampled, copies
         sampled = builder.fill[i]
         list_start += n_rows
     return DONE

@@ -18,6 +18,7 @@ from nearcast.engines.within.build import (
     Builder,
     Plan,
     build,
+    copies_at,
     put_task,
 )
 from nearcast.engines.within.choose import Sample, Scratch, new_scratch
@@ -74,6 +75,7 @@ class Building:
         task = builder.tasks[0]
         task["n_sample"] = reaching(arrays.layout, sample, part, max(1, step), path, builder.messages, builder.etas)
         task["part"] = part if hook is None else hook
+        task["copies"] = copies_at(arrays.layout, part)
 
     def run(self, arrays: TreeArrays, order: WordOrder, plan: Plan, sample: Sample, n_rows: int = _ALL) -> None:
         """Build until all is done or `n_rows` rows were handled."""

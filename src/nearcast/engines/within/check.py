@@ -7,12 +7,12 @@ from itertools import pairwise
 import numpy as np
 
 from nearcast.engines.within.layout import KEYWORD, LISTED_ROWS, N_LEAVES, NO_NODE, NOTHING, ROOT
-from nearcast.engines.within.match import Match, find_leaves, new_match, rank_message
-from nearcast.engines.within.messages import known_since, lives, n_turns
+from nearcast.engines.within.messages import known_since, lives
 from nearcast.engines.within.store import class_room
 from nearcast.engines.within.trace import trace
 from nearcast.engines.within.tree import Tree
-from nearcast.space.distance import wrap
+from nearcast.engines.within.waves import CHUNK, Sent, find_leaves, new_wave, wider, with_terms
+from nearcast.jit import NEED_ROOM
 
 
 def check_tree(tree: Tree) -> None:
@@ -92,13 +92,14 @@ def check_lists(tree: Tree) -> None:
     assert n_rows == layout.heads[LISTED_ROWS]
     taken.sort()
     assert all(end <= start for (_, end), (start, _) in pairwise(taken)), "ranges do not overlap"
-    scratch = new_match()
-    wide = Match._make([*(np.zeros(1 << 16, np.int32) for _ in range(6)), *scratch[6:]])
-    for slot in around.live.table.live_slots:
-        message = messages.rows[slot]
-        n_words = rank_message(messages, message, tree.order.ranks, wide.words)
-        for turn in range(n_turns(around.space.metric_code, message["x"])):
-            x = wrap(message["x"]) if turn else message["x"]
-            for part in wide.leaves[: find_leaves(layout, ROOT, x, message["y"], n_words, wide)].tolist():
-                assert slot in listed[part] or message["sequence"] <= known_since(layout, part), "a message is missing"
-    assert tree.lists.oldest <= int(messages.rows["sequence"][around.live.table.live_slots].min(initial=2**62))
+    wave = with_terms(new_wave(), tree.order.ranks.size)
+    slots = around.live.table.live_slots
+    sent = Sent(slots, messages, tree.order.ranks, around.space.metric_code)
+    for first in range(0, slots.size, CHUNK):
+        while (n := find_leaves(layout, sent, first, min(first + CHUNK, slots.size), ROOT, wave)) == NEED_ROOM:
+            wave = wider(wave)
+        for leaf in wave.leaves[: wave.leaf_start[n]]:
+            slot, part = int(slots[wave.probes["event"][leaf["probe"]]]), int(leaf["part"])
+            known = slot in listed[part] or messages.rows["sequence"][slot] <= known_since(layout, part)
+            assert known, "a message is missing"
+    assert tree.lists.oldest <= int(messages.rows["sequence"][slots].min(initial=2**62))

@@ -22,7 +22,6 @@ from nearcast.jit import kernel
 HEURISTIC_CUTS, OPTIMAL_CUTS, EVEN_CUTS = range(3)
 _MOST_JUDGED = 4096  # entries that a choice is made from
 _ROWS_PER_PART = 3  # least mean number of entries of a cut or cell; fewer would cost more memory than they save time
-_MOST_COPIES = 3.0  # entries in all cells for one that is filed
 _MOST_FOLLOWED = 256  # entries whose movement is looked at
 _VISIT = 16.0  # what coming to a node or leaf costs, in entries met (measured, 2026-11-16)
 
@@ -172,7 +171,7 @@ def choose_lines(n, n_places, axis, lower, upper, n_slabs, scratch, lines):
 
 
 @kernel
-def choose_grid(entries, task, fanout, sample, messages, scratch):
+def choose_grid(entries, task, fanout, most_copies, sample, messages, scratch):
     """Cut the region of a list into cells; returns the cost and the numbers of x and y lines, which are in `scratch`.
 
     Paper: [APTREE] section 3.3.3.
@@ -207,7 +206,7 @@ def choose_grid(entries, task, fanout, sample, messages, scratch):
         for column in range(n_x + 1):
             for row in range(n_y + 1):
                 n_copies += scratch.cells[column * (n_y + 2) + row]
-        if n_copies <= _MOST_COPIES * n:
+        if n_copies * task.copies <= most_copies * n:
             return cost * task.n_rows / n + _VISIT, n_x, n_y
         side = side * 2 // 3
     return math.inf, 0, 0

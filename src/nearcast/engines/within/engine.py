@@ -14,19 +14,18 @@ from nearcast.engines.within.match import (
     TOUCHED,
     VERIFIED,
     VISITED_LEAVES,
-    VISITED_NODES,
+    Check,
     Match,
     match_many,
     new_match,
+    roomier,
 )
 from nearcast.engines.within.settings import Settings
 from nearcast.engines.within.shape import shape
 from nearcast.engines.within.telling import Telling
 from nearcast.engines.within.tree import Tree
+from nearcast.engines.within.waves import Sent, new_wave, wider, with_terms
 from nearcast.window.window import Steps
-
-_BY_WORD = ("words", "firsts", "nodes", "etas", "settled", "leaves", "sure")
-_GROWING = ("nodes", "etas", "settled", "leaves", "sure", "doubts", "events", "slots", "visits")
 
 
 class WithinTree:
@@ -49,6 +48,7 @@ class WithinTree:
         self._telling = Telling(self.tree)
         self._n_messages = 0
         self._room = new_match(4096 if self.tree.lists is not None else 0)
+        self._wave = new_wave()
 
     def insert(self, slots: Ints) -> None:
         tree, since = self.tree, self.tree.since
@@ -69,22 +69,21 @@ class WithinTree:
             return NO_CHANGES
         live, vocabulary, tree = self.around.live, self.around.vocabulary, self.tree
         tree.order.know(vocabulary.capacity)
-        room = self._ready(steps)
+        room = self._ready()
+        space = self.around.space
+        sent = Sent(steps.arrivals, live.table.layout, tree.order.ranks, space.metric_code)
+        check = Check(self.table.layout, steps.clocks, (space.metric_code, space.max_distance), vocabulary.idf)
         found: list[tuple[Ints, Ints]] = []
         event = 0
         while True:
-            first = event
-            event, n = match_many(
-                tree.layout, tree.order.ranks, steps, event, live.table.layout, self.table.layout, self._where,
-                vocabulary.idf, room,
-            )  # fmt: skip
+            event, n, n_visits = match_many(tree.layout, sent, check, event, self._wave, room)
             found.append((room.events[:n].copy(), room.slots[:n].copy()))
             if tree.lists is not None:
-                tree.lists.add(tree.arrays, steps, first, event, room)
+                tree.lists.add(tree.arrays, room, n_visits)
             if event == steps.arrivals.size:
                 break
-            grown = {name: with_room(getattr(room, name), 2 * getattr(room, name).size) for name in _GROWING}
-            room = self._room = room._replace(**grown)
+            room, self._wave = roomier(room), wider(self._wave)
+            self._room = room
         tree.recent.take(live.table.layout, steps.arrivals)
         n_arrived = int((steps.arrivals >= 0).sum())
         self._n_messages += n_arrived
@@ -95,22 +94,16 @@ class WithinTree:
             events, slots, steps.arrivals[events], np.ones(events.size, np.int32), np.full(events.size, np.nan)
         )
 
-    def _ready(self, steps: Steps) -> Match:
-        """Room for the words, subscriptions and events of these steps."""
-        room, messages = self._room, self.around.live.table.layout.rows
-        n_words = int(messages["n_terms"][steps.arrivals[steps.arrivals >= 0]].max(initial=0)) + 2
+    def _ready(self) -> Match:
+        """Room for all terms and subscriptions."""
+        room, n_terms = self._room, self.around.vocabulary.idf.size
+        self._wave = with_terms(self._wave, self.tree.order.ranks.size)
         self._room = room._replace(
-            **{name: with_room(getattr(room, name), n_words) for name in _BY_WORD},
-            leads=with_room(room.leads, 2 * self.tree.order.ranks.size),
+            present=with_room(room.present, n_terms),
             dense=self._telling.search.dense(),
             stamps=with_room(room.stamps, self.table.slots.capacity),
-            visit_start=with_room(room.visit_start, steps.arrivals.size + 1),
         )
         return self._room
-
-    @property
-    def _where(self) -> tuple[int, float]:
-        return self.around.space.metric_code, self.around.space.max_distance
 
     def fill(self, slots: Ints) -> Changes:
         return self._telling.fill(slots)
@@ -137,28 +130,33 @@ class WithinTree:
 
     def stats(self) -> Stats:
         counters, n, tree = self._room.counters, max(1, self._n_messages), self.tree
-        counts = {
-            "nodes": VISITED_NODES, "leaves": VISITED_LEAVES, "touched": TOUCHED, "candidates": CANDIDATES,
-            "verified": VERIFIED, "matched": MATCHED,
+        at = {
+            "leaves": VISITED_LEAVES, "touched": TOUCHED, "candidates": CANDIDATES, "verified": VERIFIED,
+            "matched": MATCHED,
         }  # fmt: skip
+        counts = {"nodes": int(self._wave.n_visited[0]), **{name: int(counters[i]) for name, i in at.items()}}
         return {
             "engine": "ap-tree",
             "messages": self._n_messages,
-            **{name: int(counters[at]) for name, at in counts.items()},
-            "per message": {name: float(counters[at] / n) for name, at in counts.items()},
+            **counts,
+            "per message": {name: count / n for name, count in counts.items()},
             "entries": tree.n_entries,
             "splits": tree.n_splits,
             "merges": tree.n_merges,
             "rebuilds": tree.n_rebuilds,
             "following": self._telling.work,
             "tree": shape(tree.layout),
-            "bytes": tree.nbytes + self._telling.nbytes + sum(array.nbytes for array in self._room),
+            "bytes": tree.nbytes + self._telling.nbytes + sum(array.nbytes for array in (*self._room, *self._wave)),
         }
 
     def state(self) -> State:
-        return {"tree": self.tree.state(), "messages": self._n_messages, "counters": self._room.counters}
+        return {
+            "tree": self.tree.state(), "messages": self._n_messages, "counters": self._room.counters,
+            "visited": self._wave.n_visited,
+        }  # fmt: skip
 
     def load(self, state: State) -> None:
         self.tree.load(state["tree"])
         self._n_messages = int(state["messages"])
         self._room = self._room._replace(counters=state["counters"].copy())
+        self._wave = self._wave._replace(n_visited=state["visited"].copy())

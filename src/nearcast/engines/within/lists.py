@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.columns.arena import Ints, with_room
+from nearcast.columns.arena import Ints
 from nearcast.engines.contract import Surroundings
 from nearcast.engines.within.layout import (
     CATCH_UP,
@@ -17,10 +17,11 @@ from nearcast.engines.within.layout import (
     SWEPT,
     UP_TO,
 )
-from nearcast.engines.within.match import Match, new_match
-from nearcast.engines.within.messages import MARK, NEED_MATCH, catch_up, hand_down, list_visits, sweep
+from nearcast.engines.within.match import Match
+from nearcast.engines.within.messages import MARK, NEED_WAVE, catch_up, choose_live, hand_down, list_visits, sweep
 from nearcast.engines.within.order import WordOrder
 from nearcast.engines.within.store import TreeArrays
+from nearcast.engines.within.waves import Sent, new_wave, wider, with_terms
 from nearcast.jit import NEED_ROOM
 from nearcast.window.window import Steps
 
@@ -28,7 +29,6 @@ _LEAST_ROWS = 4096  # fewer in all lists are not swept
 _SWEPT_PER_EVENT = 64  # messages in lists looked at for every event of a call, while sweeping
 _SENT_PER_EVENT = 64  # messages sent through the tree for every event of a call, while catching up
 _SENT_FOR_ONE = 64  # as many as a question to the message index costs
-_GROWING = ("nodes", "etas", "settled", "leaves", "sure")
 
 
 class Lists:
@@ -38,7 +38,7 @@ class Lists:
         self.around = around
         self.n_caught_up = 0
         self._missed = 0  # questions that lists could not answer since catching up began last
-        self._room = new_match()
+        self._wave = new_wave()
         self._oldest = 1
         self._known_at = -1  # arrivals and expiries when the oldest message was last looked for
         self._n_changes = 0
@@ -48,13 +48,13 @@ class Lists:
         live = self.around.live
         return live.last, live.clock, live.limits.newest
 
-    def add(self, arrays: TreeArrays, steps: Steps, first: int, end: int, room: Match) -> None:
-        """Arrivals of the events from `first` to `end` came to the leaves that `room` tells."""
-        metric = self.around.space.metric_code
-        while first < end:
-            rows = self.around.live.table.layout.rows
-            first = list_visits(arrays.layout, steps.arrivals, first, end, room, rows, metric, self.now)
-            if first < end:
+    def add(self, arrays: TreeArrays, room: Match, n_visits: int) -> None:
+        """Messages came to the leaves that the first `n_visits` of the room's visits tell."""
+        rows, metric = self.around.live.table.layout.rows, self.around.space.metric_code
+        done = 0
+        while done < n_visits:
+            done = list_visits(arrays.layout, room, done, n_visits, rows, metric, self.now)
+            if done < n_visits:
                 _make_room(arrays)
 
     def take(self, arrays: TreeArrays, leaf: int) -> tuple[Ints, int]:
@@ -67,30 +67,23 @@ class Lists:
 
     def hand_down(self, arrays: TreeArrays, order: WordOrder, part: int, slots: Ints, caught_up: int = 0) -> None:
         """Messages that came to a part belong to the leaves below it from now on."""
-        self._expect(slots)
-        order.know(self.around.vocabulary.capacity)
-        done = 0
+        sent, done = self._send(slots, order), 0
         while done < slots.size:
-            done, code = hand_down(
-                arrays.layout, order.ranks, part, slots, done, self.around.live.table.layout,
-                self.around.space.metric_code, self.now, self._room, caught_up,
-            )  # fmt: skip
+            done, code = hand_down(arrays.layout, sent, done, part, self.now, self._wave, caught_up)
             self._grow(arrays, code)
 
     def list_all(self, arrays: TreeArrays, order: WordOrder) -> None:
         """Every live message comes to a new tree."""
         self.hand_down(arrays, order, ROOT, self.around.live.table.live_slots)
 
-    def _expect(self, slots: Ints) -> None:
-        n_terms = int(self.around.live.table.layout.rows["n_terms"][slots].max(initial=0))
-        self._room = self._room._replace(words=with_room(self._room.words, n_terms))
+    def _send(self, slots: Ints, order: WordOrder) -> Sent:
+        order.know(self.around.vocabulary.capacity)
+        self._wave = with_terms(self._wave, order.ranks.size)
+        return Sent(slots, self.around.live.table.layout, order.ranks, self.around.space.metric_code)
 
     def _grow(self, arrays: TreeArrays, code: int) -> None:
-        if code == NEED_MATCH:
-            room = self._room
-            self._room = room._replace(
-                **{name: with_room(getattr(room, name), 2 * getattr(room, name).size) for name in _GROWING}
-            )
+        if code == NEED_WAVE:
+            self._wave = wider(self._wave)
         elif code == NEED_ROOM:
             _make_room(arrays)
 
@@ -127,13 +120,11 @@ class Lists:
         messages, heads = self.around.live.table.layout, arrays.layout.heads
         first = int(heads[CURSOR])
         end = min(first + n, messages.rows.size)
-        self._expect(np.arange(first, end, dtype=np.int32))
-        order.know(self.around.vocabulary.capacity)
-        while first < end:
-            first, code = catch_up(
-                arrays.layout, order.ranks, first, end - first, messages, self.around.space.metric_code, self.now,
-                self._room,
-            )  # fmt: skip
+        slots = np.zeros(end - first, np.int32)
+        choose_live(arrays.layout, messages.rows, first, self.now, slots)
+        sent, done = self._send(slots, order), 0
+        while done < slots.size:
+            done, code = catch_up(arrays.layout, sent, done, self.now, self._wave)
             self._grow(arrays, code)
         heads[CURSOR] = end
         if end == messages.rows.size:
@@ -163,8 +154,9 @@ class Lists:
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self._room)
+        return sum(array.nbytes for array in self._wave)
 
 
 def _make_room(arrays: TreeArrays) -> None:
-    arrays.make_room(listed=max(4096, int(arrays.layout.heads[LISTED_ROWS]) // 4))
+    """Room for any list to grow by a size class."""
+    arrays.make_room(listed=max(4096, 2 * int(arrays.layout.heads[LISTED_ROWS])))

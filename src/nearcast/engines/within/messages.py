@@ -21,16 +21,17 @@ from nearcast.engines.within.layout import (
     N_LISTED,
     NO_NODE,
     NOTHING,
+    ROOT,
     SWEPT,
     UP_TO,
 )
-from nearcast.engines.within.match import find_leaves, rank_message
 from nearcast.engines.within.store import class_of, class_room, free_leaf, give_range, take_range
+from nearcast.engines.within.waves import CHUNK, find_leaves
 from nearcast.jit import NEED_ROOM, kernel, prefetch
-from nearcast.space.distance import HAVERSINE, wrap
+from nearcast.space.distance import HAVERSINE
 from nearcast.window.window import is_live
 
-NEED_MATCH = -2  # the scratch of matching is too small
+NEED_WAVE = -2  # the scratch of messages on their way is too small
 MARK = 2**31 - 1  # of a sequence these bits are kept
 _FIRST_ROOM = 2  # messages that a new list has room for
 _AHEAD = 8  # messages asked for in advance
@@ -123,48 +124,40 @@ def append(tree, leaf, slot, rows, metric, now):
 
 
 @kernel
-def list_visits(tree, arrivals, first, end, room, rows, metric, now):
-    """Add the arrivals of events from `first` to `end` to the lists of the leaves that they visited; the event reached.
+def list_visits(tree, room, first, n_visits, rows, metric, now):
+    """Add visitors to the lists of the leaves that they came to; the visit reached.
 
-    Short of `end` there was no room: ask again from there. What is dead already is left out.
+    Short of `n_visits` there was no room: ask again from there. What is dead already is left out.
     """
-    for event in range(first, end):
-        slot = arrivals[event]
-        if slot < 0 or not is_live(rows[slot], now[0], now[1], now[2]):
-            continue
-        for i in range(room.visit_start[event], room.visit_start[event + 1]):
-            prefetch(tree.leaves, -2 - tree.parts[room.visits[i]].child)
-        for i in range(room.visit_start[event], room.visit_start[event + 1]):
-            if not append(tree, -2 - tree.parts[room.visits[i]].child, slot, rows, metric, now):
-                return event
-    return end
+    for i in range(first, n_visits):
+        ahead = room.visits[min(i + _AHEAD, n_visits - 1)]
+        prefetch(tree.leaves, -2 - tree.parts[ahead].child)
+        slot = room.visitors[i]
+        leaf = -2 - tree.parts[room.visits[i]].child
+        if is_live(rows[slot], now[0], now[1], now[2]) and not append(tree, leaf, slot, rows, metric, now):
+            return i
+    return n_visits
 
 
 @kernel
-def hand_down(tree, ranks, origin, slots, first, messages, metric, now, room, caught_up):
+def hand_down(tree, sent, first, origin, now, wave, caught_up):
     """Add messages to the lists of all leaves below the part `origin` that they come to.
 
-    Returns how many are done, and NEED_ROOM, NEED_MATCH or 0.
+    Returns how many are done, and NEED_ROOM, NEED_WAVE or 0.
     """
-    for i in range(first, slots.size):
-        message = messages.rows[slots[i]]
-        n_words = rank_message(messages, message, ranks, room.words)
-        for turn in range(n_turns(metric, message.x)):
-            n = find_leaves(tree, origin, wrap(message.x) if turn else message.x, message.y, n_words, room)
-            if n == NEED_ROOM:
-                return i, NEED_MATCH
-            for j in range(n):
-                leaf = -2 - tree.parts[room.leaves[j]].child
-                tree.leaves[leaf].caught_up = caught_up
-                if not append(tree, leaf, slots[i], messages.rows, metric, now):
-                    return i, NEED_ROOM
-    return slots.size, 0
-
-
-@kernel
-def n_turns(metric, x):
-    """Circles are filed by wrapped longitudes, boxes and polygons by given ones: where they differ, look under both."""
-    return 2 if metric == HAVERSINE and not -180.0 <= x < 180.0 else 1
+    while first < sent.slots.size:
+        end = min(first + CHUNK, sent.slots.size)
+        n_probes = find_leaves(tree, sent, first, end, origin, wave)
+        if n_probes == NEED_ROOM:
+            return first, NEED_WAVE
+        for i in range(wave.leaf_start[n_probes]):
+            event = wave.probes[wave.leaves[i].probe].event
+            leaf = -2 - tree.parts[wave.leaves[i].part].child
+            tree.leaves[leaf].caught_up = caught_up
+            if not append(tree, leaf, sent.slots[event], sent.messages.rows, sent.metric, now):
+                return event, NEED_ROOM
+        first = end
+    return first, 0
 
 
 @kernel
@@ -180,33 +173,41 @@ def known_since(tree, part):
 
 
 @kernel
-def catch_up(tree, ranks, first, n_most, messages, metric, now, room):
-    """Send live messages from slot `first` on, `n_most` of them, to the lists that lack them; as `hand_down`.
+def choose_live(tree, rows, first, now, slots):
+    """Write the slots from `first` on whose messages are live and not newer than what is caught up with, else -1."""
+    for i in range(slots.size):
+        message = rows[first + i]
+        lacks = message.sequence <= tree.heads[UP_TO] and is_live(message, now[0], now[1], now[2])
+        slots[i] = first + i if lacks else NOTHING
+
+
+@kernel
+def catch_up(tree, sent, first, now, wave):
+    """Add messages to the lists that lack them; as `hand_down`.
 
     Lists that became incomplete after the turn began (`since` > heads[UP_TO]) are left to the next one. What a list
     holds of messages that it may lack is dropped when it is first met in this turn: nothing is listed twice.
     """
-    rows = messages.rows
-    for slot in range(first, min(rows.size, first + n_most)):
-        message = rows[slot]
-        if message.sequence > tree.heads[UP_TO] or not is_live(message, now[0], now[1], now[2]):
-            continue
-        n_words = rank_message(messages, message, ranks, room.words)
-        for turn in range(n_turns(metric, message.x)):
-            n = find_leaves(tree, 0, wrap(message.x) if turn else message.x, message.y, n_words, room)
-            if n == NEED_ROOM:
-                return slot, NEED_MATCH
-            for j in range(n):
-                since = known_since(tree, room.leaves[j])
-                if not message.sequence <= since <= tree.heads[UP_TO]:
-                    continue
-                leaf = -2 - tree.parts[room.leaves[j]].child
-                if tree.leaves[leaf].caught_up != tree.heads[CATCH_UP]:
-                    tree.leaves[leaf].caught_up = tree.heads[CATCH_UP]
-                    clean(tree, leaf, rows, now, since)
-                if not append(tree, leaf, slot, rows, metric, now):
-                    return slot, NEED_ROOM
-    return min(rows.size, first + n_most), 0
+    rows = sent.messages.rows
+    while first < sent.slots.size:
+        end = min(first + CHUNK, sent.slots.size)
+        n_probes = find_leaves(tree, sent, first, end, ROOT, wave)
+        if n_probes == NEED_ROOM:
+            return first, NEED_WAVE
+        for i in range(wave.leaf_start[n_probes]):
+            event = wave.probes[wave.leaves[i].probe].event
+            slot, part = sent.slots[event], wave.leaves[i].part
+            since = known_since(tree, part)
+            if not rows[slot].sequence <= since <= tree.heads[UP_TO]:
+                continue
+            leaf = -2 - tree.parts[part].child
+            if tree.leaves[leaf].caught_up != tree.heads[CATCH_UP]:
+                tree.leaves[leaf].caught_up = tree.heads[CATCH_UP]
+                clean(tree, leaf, rows, now, since)
+            if not append(tree, leaf, slot, rows, sent.metric, now):
+                return event, NEED_ROOM
+        first = end
+    return first, 0
 
 
 @kernel

@@ -38,7 +38,7 @@ class RecentMessages:
         self._xs, self._ys = np.zeros(N_SAMPLED), np.zeros(N_SAMPLED)
         self._words = np.zeros((N_SAMPLED, _MOST_WORDS), dtype=np.int32)
         self._n_words = np.zeros(N_SAMPLED, dtype=np.int32)
-        self.n_seen = 0
+        self.n_seen = self.n_passed = 0  # messages that were kept, and all that came
         self._ranked: tuple[Ints, int, Sample] | None = None  # by which ranks, when, and the answer
 
     @property
@@ -48,6 +48,7 @@ class RecentMessages:
 
     def take(self, messages: MessageLayout, arrivals: Ints) -> None:
         """Remember some of these arrivals."""
+        self.n_passed += arrivals.size
         step = -(-arrivals.size // _PER_BATCH)
         self.n_seen = take_messages(
             messages, arrivals, step, self._xs, self._ys, self._words, self._n_words, self.n_seen
@@ -86,8 +87,9 @@ class RecentMessages:
         return self._xs.nbytes + self._ys.nbytes + self._words.nbytes + self._n_words.nbytes
 
     def state(self) -> State:
-        return {"xs": self._xs, "ys": self._ys, "words": self._words, "n_words": self._n_words, "seen": self.n_seen}
+        rows = {"xs": self._xs, "ys": self._ys, "words": self._words, "n_words": self._n_words}
+        return {**rows, "seen": self.n_seen, "passed": self.n_passed}
 
     def load(self, state: State) -> None:
         self._xs, self._ys, self._words = state["xs"], state["ys"], state["words"]
-        self._n_words, self.n_seen = state["n_words"], int(state["seen"])
+        self._n_words, self.n_seen, self.n_passed = state["n_words"], int(state["seen"]), int(state["passed"])

@@ -9,8 +9,10 @@ import numpy as np
 from nearcast.columns.arena import Array, Ints, State
 from nearcast.columns.subscriptions import WithinTable
 from nearcast.engines.contract import Surroundings
-from nearcast.engines.within.build import Plan
+from nearcast.engines.within.build import BY_COST, WORDS_FIRST, Plan
+from nearcast.engines.within.build import SPACE_FIRST as BY_SPACE_FIRST
 from nearcast.engines.within.building import Building
+from nearcast.engines.within.choose import EVEN_CUTS, HEURISTIC_CUTS, OPTIMAL_CUTS
 from nearcast.engines.within.drift import drift
 from nearcast.engines.within.filing import DRIFTING, NEED_PATH, OVERFULL, THIN, Work, insert_entries, remove_entries
 from nearcast.engines.within.layout import CURSOR, ENTRY, N_NODES, NOTHING, ROOT, UP_TO, VERSION, TreeLayout
@@ -33,10 +35,11 @@ from nearcast.engines.within.upkeep import clear, collect, passes, replace, way_
 from nearcast.engines.within.velocity import Velocities
 from nearcast.jit import NEED_ROOM
 
-_CUTS = {HEURISTIC: 0, OPTIMAL: 1, EVEN: 2}
-_PRIORITIES = {COST: 0, KEYWORD_FIRST: 1, SPACE_FIRST: 2}
+_CUTS = {HEURISTIC: HEURISTIC_CUTS, OPTIMAL: OPTIMAL_CUTS, EVEN: EVEN_CUTS}
+_PRIORITIES = {COST: BY_COST, KEYWORD_FIRST: WORDS_FIRST, SPACE_FIRST: BY_SPACE_FIRST}
+_MOST_COPIES = 3.0  # of an entry in the leaves that one word leads to; more would cost more memory than they save time
 _LEAST_SHARE = 0.001  # of all entries below a node that is worth rebuilding (section 5.1.3)
-_ROWS_PER_EVENT = 256  # rows of a rebuild handled for every event of a call
+_ROWS_PER_EVENT = 16  # rows of a rebuild handled for every event of a call
 _ROWS_PER_CALL = (4096, 32_768)  # at least and at most in one call
 _LISTED_PER_ENTRY = 16  # at most so many live messages for one entry are sent through a new tree at once
 _ALL_SLOTS = np.zeros(0, dtype=np.bool_)
@@ -108,7 +111,7 @@ class Tree:
         settings = self.settings
         moving = self.velocities
         return Plan(
-            settings.fanout, settings.leaf, _CUTS[settings.cuts], _PRIORITIES[settings.priority], since,
+            settings.fanout, settings.leaf, _CUTS[settings.cuts], _PRIORITIES[settings.priority], _MOST_COPIES, since,
             moving.messages, moving.steps, moving.pace(settings),
         )  # fmt: skip
 
@@ -243,8 +246,8 @@ class Tree:
         noted = np.unique(self._take_todo(DRIFTING))
         if self.settings.drift == math.inf or parts["child"][ROOT] < 0:
             return None
-        if self.recent.full and not self._informed:
-            return ROOT
+        if self.recent.full and not self._informed and self.recent.n_passed >= self.n_entries:
+            return ROOT  # so many messages that what it costs is little for each
         worst, weight = None, max(self.settings.leaf, int(_LEAST_SHARE * self.n_entries))
         for node in noted[noted < self.layout.heads[N_NODES]].tolist():
             part, first, n = int(nodes["part"][node]), int(nodes["first"][node]), int(nodes["n_parts"][node]) + 1

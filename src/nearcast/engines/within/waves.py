@@ -1,0 +1,339 @@
+"""Messages go down the tree together, level by level; the leaves that each comes to come out.
+
+A message that is looked for under two longitudes has two probes, all others one. While one probe takes a step, what
+the next ones need for theirs is asked from memory.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Ints, Longs, record, with_room
+from nearcast.columns.messages import MessageLayout
+from nearcast.engines.within.grid import cell_of
+from nearcast.engines.within.layout import (
+    BLUR,
+    COVERED,
+    KEYWORD,
+    NOTHING,
+    ROOT,
+    TINY,
+    UNRANKED,
+    VERSION,
+)
+from nearcast.engines.within.trace import cut_of
+from nearcast.jit import NEED_ROOM, kernel, prefetch
+from nearcast.space.distance import HAVERSINE, wrap
+
+CHUNK = 256  # messages that go down together at most
+_NO_OFFSET = 127  # nothing that leads to a node used up words
+
+PROBE = record(
+    ("x", "f8"),
+    ("y", "f8"),
+    ("event", "i4"),  # which of the messages sent
+    ("word_start", "i4"),
+    ("n_words", "i4"),
+    ("twin", "i4"),  # 1 if another probe follows, for the same message
+)
+STOP = record(  # where a probe comes to
+    ("probe", "i4"),
+    ("at", "i4"),  # a node, or a part
+    ("eta", "i4"),  # how many of its words are used up
+    ("sure", "i4"),  # how many words of the entries there need no check, and COVERED
+    ("offset", "i4"),  # of the node before
+)
+REACHED = record(  # a leaf that a probe comes to
+    ("probe", "i4"),
+    ("part", "i4"),
+    ("sure", "i4"),
+    ("start", "i4"),  # its entries
+    ("n_rows", "i4"),
+)
+
+
+class Sent(NamedTuple):
+    """Messages to send through a tree."""
+
+    slots: Ints  # int32[]: which; none where negative
+    messages: MessageLayout
+    ranks: Ints  # int32[n_terms]
+    metric: int
+
+
+class Wave(NamedTuple):
+    """Scratch for a chunk of messages on their way."""
+
+    probes: Array  # PROBE[2 * CHUNK]
+    keys: Longs  # int64[]: the words of probes, rank << 32 | term, increasing
+    leads: Ints  # int32[2 * n_terms]: the part that each word leads to first, and of which version of the tree
+    nodes: Array  # STOP[]: nodes to visit
+    parts: Array  # STOP[]: parts to go on from
+    reached: Array  # REACHED[]: leaves, as they were found
+    leaves: Array  # REACHED[]: the same, by probe
+    leaf_start: Ints  # int32[2 * CHUNK + 1]
+    n_visited: Longs  # int64[1]: nodes
+
+
+_GROWING = ("keys", "nodes", "parts", "reached", "leaves")
+
+
+def new_wave() -> Wave:
+    """Little room, to begin with."""
+    stops = [np.zeros(1024, STOP), np.zeros(1024, STOP), np.zeros(1024, REACHED), np.zeros(1024, REACHED)]
+    starts = np.zeros(2 * CHUNK + 1, np.int32)
+    return Wave._make(
+        [
+            np.zeros(2 * CHUNK, PROBE),
+            np.zeros(1024, np.int64),
+            np.zeros(0, np.int32),
+            *stops,
+            starts,
+            np.zeros(1, np.int64),
+        ]
+    )
+
+
+def wider(wave: Wave) -> Wave:
+    """Twice the room for what a chunk may come to."""
+    return wave._replace(**{name: with_room(getattr(wave, name), 2 * getattr(wave, name).size) for name in _GROWING})
+
+
+def with_terms(wave: Wave, n_terms: int) -> Wave:
+    """Room for the leads of so many terms."""
+    return wave._replace(leads=with_room(wave.leads, 2 * n_terms))
+
+
+@kernel
+def sort_keys(keys, start, end):
+    """Sort a stretch of numbers that is mostly short."""
+    if end - start > 24:
+        keys[start:end].sort()
+        return
+    for i in range(start + 1, end):
+        key, j = keys[i], i
+        while j > start and keys[j - 1] > key:
+            keys[j] = keys[j - 1]
+            j -= 1
+        keys[j] = key
+
+
+@kernel
+def put_probes(sent, first, end, wave):
+    """Write the probes of the messages from `first` to `end`, with those words that somebody asks for; how many.
+
+    NEED_ROOM if they have too many words.
+    """
+    rows, terms, ranks, keys, probes = sent.messages.rows, sent.messages.terms, sent.ranks, wave.keys, wave.probes
+    slots, wraps = sent.slots, sent.metric == HAVERSINE
+    n, n_keys = 0, 0
+    for event in range(first, end):
+        if slots[event] < 0:
+            continue
+        message = rows[slots[event]]
+        if n_keys + message.n_terms > keys.size:
+            return NEED_ROOM
+        start = n_keys
+        for i in range(message.term_start, message.term_start + message.n_terms):
+            rank = np.int64(ranks[terms[i]])
+            if rank != UNRANKED:
+                keys[n_keys] = rank << 32 | terms[i]
+                n_keys += 1
+        sort_keys(keys, start, n_keys)
+        # Circles are filed by wrapped longitudes, boxes and polygons by given ones: where they differ, look under both.
+        twin = wraps and not -180.0 <= message.x < 180.0
+        for turn in range(1 + twin):
+            probe = probes[n]
+            probe.x, probe.y = wrap(message.x) if turn else message.x, message.y
+            probe.event, probe.word_start, probe.n_words, probe.twin = event, start, n_keys - start, twin - turn
+            n += 1
+    return n
+
+
+@kernel
+def first_part(tree, rank):
+    """The part that a word leads to from the root past all cuts at the first offset; NOTHING if it is barred."""
+    part, child = NOTHING, tree.parts[ROOT].child
+    while child >= 0 and tree.nodes[child].kind == KEYWORD and tree.nodes[child].offset == 0:
+        node = tree.nodes[child]
+        part = node.first + 1 + cut_of(tree.highs, node.first + 1, node.n_parts, rank)
+        if not tree.parts[part].low <= rank <= tree.parts[part].high:
+            return NOTHING
+        child = tree.parts[part].child
+    return part
+
+
+@kernel
+def lead_in(tree, n_probes, wave):
+    """Write the part that each word of the probes leads to first; how many, or NEED_ROOM.
+
+    That is the same for all messages, so it is kept, in wave.leads, until nodes change. Nothing stands in the dummies
+    on the way: every entry has a first word.
+    """
+    probes, keys, leads, stops, parts = wave.probes, wave.keys, wave.leads, wave.parts, tree.parts
+    version, n = tree.heads[VERSION], 0
+    for p in range(n_probes):
+        start, n_words, last = probes[p].word_start, probes[p].n_words, NOTHING
+        if n + n_words > stops.size:
+            return NEED_ROOM
+        for i in range(n_words):
+            term = keys[start + i] & 0xFFFFFFFF
+            if leads[2 * term + 1] != version:
+                leads[2 * term], leads[2 * term + 1] = first_part(tree, keys[start + i] >> 32), version
+            part = leads[2 * term]
+            if part in (NOTHING, last):
+                continue
+            last = part
+            prefetch(parts, part)
+            stop = stops[n]
+            stop.probe, stop.at, stop.eta, stop.sure, stop.offset = p, part, i, 0, 0
+            n += 1
+    return n
+
+
+@kernel
+def enter(origin, n_probes, wave):
+    """Let all probes begin at the part `origin`; how many, or NEED_ROOM."""
+    if n_probes > wave.parts.size:
+        return NEED_ROOM
+    for p in range(n_probes):
+        stop = wave.parts[p]
+        stop.probe, stop.at, stop.eta, stop.sure, stop.offset = p, origin, 0, 0, _NO_OFFSET
+    return n_probes
+
+
+@kernel
+def go_on(tree, n_parts, n_reached, wave):
+    """See what hangs below the first `n_parts` of wave.parts; the numbers of nodes and of leaves reached, or NEED_ROOM.
+
+    A cut of a single word settles a word of all entries below it, if all words before are settled.
+    """
+    parts, tree_nodes, lines = tree.parts, tree.nodes, tree.lines
+    stops, nodes, reached = wave.parts, wave.nodes, wave.reached
+    if n_parts > nodes.size or n_reached + n_parts > reached.size:
+        return NEED_ROOM, 0
+    n = 0
+    for i in range(n_parts):
+        stop = stops[i]
+        part = parts[stop.at]
+        child, start = part.child, part.start
+        if child == NOTHING:
+            continue
+        sure = stop.sure + (part.low == part.high and stop.sure & ~COVERED == stop.offset)
+        if child >= 0:
+            prefetch(tree_nodes, child)
+            for at in range(start, start + 32, 8):
+                prefetch(lines, at)
+            node = nodes[n]
+            node.probe, node.at, node.eta, node.sure, node.offset = stop.probe, child, stop.eta, sure, stop.offset
+            n += 1
+        else:
+            leaf = reached[n_reached]
+            leaf.probe, leaf.part, leaf.sure, leaf.start, leaf.n_rows = stop.probe, stop.at, sure, start, part.now
+            n_reached += 1
+    return n, n_reached
+
+
+@kernel
+def well_between(low, high, value):
+    """Does the value lie between the two by more than float32's blur of either?"""
+    return (low == -math.inf or value - low > abs(low) * BLUR + TINY) and (
+        high == math.inf or high - value > abs(high) * BLUR + TINY
+    )
+
+
+@kernel
+def visit(tree, n_nodes, wave):
+    """Write the parts that probes go on to from the first `n_nodes` of wave.nodes; how many, or NEED_ROOM.
+
+    With COVERED the boxes there hold the place for sure: the way led through a dummy cell, whose border is not near.
+
+    Paper: [APTREE] section 3.2.3, algorithm 1.
+    Departs: a cut of several words may have a child for the same offset again; it begins at the word that hit.
+    """
+    nodes, parts, lines, highs = tree.nodes, tree.parts, tree.lines, tree.highs
+    stops, probes, keys, out = wave.nodes, wave.probes, wave.keys, wave.parts
+    n = 0
+    for i in range(n_nodes):
+        stop = stops[i]
+        node, probe = nodes[stop.at], probes[stop.probe]
+        if n + probe.n_words + 2 > out.size:
+            return NEED_ROOM
+        first, offset, sure = node.first, node.offset, stop.sure
+        eta = stop.eta + (offset > stop.offset)
+        if node.kind == KEYWORD:
+            at = first
+            for j in range(eta, probe.n_words):
+                rank = keys[probe.word_start + j] >> 32
+                cut = first + 1 + cut_of(highs, first + 1, node.n_parts, rank)
+                if cut == at or not parts[cut].low <= rank <= parts[cut].high:
+                    continue
+                at = cut
+                target = out[n]
+                target.probe, target.at, target.eta, target.sure, target.offset = stop.probe, at, j, sure, offset
+                n += 1
+        else:
+            n_x = node.n_columns - 1
+            column = cell_of(lines, first, n_x, probe.x)
+            row = cell_of(lines, first + n_x, node.n_parts // node.n_columns - 1, probe.y)
+            at = first + 1 + row * node.n_columns + column
+            prefetch(parts, at)
+            target = out[n]
+            target.probe, target.at, target.eta, target.sure, target.offset = stop.probe, at, eta, sure, offset
+            n += 1
+            if well_between(node.x0, node.x1, probe.x) and well_between(node.y0, node.y1, probe.y):
+                sure |= COVERED
+        prefetch(parts, first)
+        target = out[n]
+        target.probe, target.at, target.eta, target.sure, target.offset = stop.probe, first, eta, sure, offset
+        n += 1
+    return n
+
+
+@kernel
+def by_probe(n_probes, n_reached, wave):
+    """Put the leaves reached in the order of probes: those of probe p are leaves[leaf_start[p] : leaf_start[p + 1]]."""
+    starts, reached, leaves = wave.leaf_start, wave.reached, wave.leaves
+    starts[: n_probes + 1] = 0
+    for i in range(n_reached):
+        starts[reached[i].probe + 1] += 1
+    for p in range(n_probes):
+        starts[p + 1] += starts[p]
+    for i in range(n_reached):
+        p = reached[i].probe
+        leaves[starts[p]] = reached[i]
+        starts[p] += 1
+    for p in range(n_probes, 0, -1):
+        starts[p] = starts[p - 1]
+    starts[0] = 0
+
+
+@kernel
+def find_leaves(tree, sent, first, end, origin, wave):
+    """Find the leaves below the part `origin` that the messages from `first` to `end` come to, at most CHUNK.
+
+    Returns the number of probes, or NEED_ROOM. The leaves of each are in wave.leaves.
+    """
+    n_probes = put_probes(sent, first, end, wave)
+    if n_probes == NEED_ROOM:
+        return NEED_ROOM
+    root = tree.parts[ROOT].child
+    if origin == ROOT and root >= 0 and tree.nodes[root].kind == KEYWORD:
+        n_parts = lead_in(tree, n_probes, wave)
+    else:
+        n_parts = enter(origin, n_probes, wave)
+    n_reached, n_visited = 0, 0
+    while n_parts > 0:
+        n_nodes, n_reached = go_on(tree, n_parts, n_reached, wave)
+        if n_nodes == NEED_ROOM:
+            return NEED_ROOM
+        n_visited += n_nodes
+        n_parts = visit(tree, n_nodes, wave)
+    if n_parts == NEED_ROOM or n_reached > wave.leaves.size:
+        return NEED_ROOM
+    by_probe(n_probes, n_reached, wave)
+    wave.n_visited[0] += n_visited
+    return n_probes
