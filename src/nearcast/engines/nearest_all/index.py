@@ -110,7 +110,7 @@ class OrderedIndex:
 
     def __init__(self, space: Space, settings: Settings) -> None:
         self._where = (space.metric_code, space.bounds)
-        self._settings = (settings.words, settings.height, settings.update_ratio)
+        self._settings = (settings.words, settings.height, float(settings.update_ratio))
         self.height = settings.height
         self._tree = _empty(0)
         self._habits = Habits(
