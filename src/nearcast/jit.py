@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numba
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -51,12 +51,22 @@ def kernel(function: F) -> F:
     return made
 
 
-def compiled(function: F, folder: str) -> F:
+def inlined(function: F) -> F:
+    """A kernel that becomes part of those that call it.
+
+    With the helpers of the message index inlined a search took 119 us instead of 138 (2026-11-16).
+    """
+    made = compiled(function, _FOLDER, inline="always")
+    KERNELS.append(made)
+    return made
+
+
+def compiled(function: F, folder: str, inline: Literal["never", "always"] = "never") -> F:
     """The same with another folder: for kernels outside of the package, which change with their own sources too."""
     before = _CONFIG.CACHE_DIR
     _CONFIG.CACHE_DIR = folder  # read while decorating only; put back so that nothing global changes
     try:
-        made: Any = numba.njit(cache=True, nogil=True)(function)
+        made: Any = numba.njit(cache=True, nogil=True, inline=inline)(function)
     finally:
         _CONFIG.CACHE_DIR = before
     return cast(F, made)

@@ -62,6 +62,29 @@ def test_moves(rival: Contender, window: nc.Window | None) -> None:
     contract.test_many_at_once_fill_and_move_like_one_by_one(rival, window)
 
 
+@pytest.mark.parametrize("name", ["iq_tree", "ap_tree", "fast", "keyword", "space"])
+def test_filters_of_nearest(name: str) -> None:
+    """Indexes in the place of our own, with balls that close, shrink, grow and move."""
+    rival = Contender("nearest", name, part("cases.nearest").engine_class(name, {}))
+    town = Town(4)
+    queries = [(n, town.query("nearest")) for n in range(120)]
+    messages = list(town.messages(400))
+    said = []
+    for kind in (broker_class(rival), Judge):
+        broker = kind(town.space, nc.Window(count=150))
+        updates = list(broker.publish(messages[:50]))
+        updates += broker.subscribe_many(queries[:80])
+        updates += broker.publish(messages[50:200])
+        updates += broker.subscribe_many(queries[80:])
+        broker.unsubscribe_many(range(0, 120, 5))
+        updates += broker.move_many([{"id": n, "lon": n % 16, "lat": 3} for n in range(1, 120, 10)])
+        updates += broker.publish(messages[200:])
+        broker.check()
+        said.append(updates)
+    assert len(said[0]) > 1000
+    identical(*said)
+
+
 def small_case(name: str, series: str, x: object) -> Any:
     """A series of a figure in miniature, prepared."""
     figure = part("figure").load(name)
@@ -91,3 +114,15 @@ def test_cases_find_lost_changes_of_moves() -> None:
     case.engine.moved = lambda slots, before: Changes(*(column[1:] for column in moved(slots, before)))
     with pytest.raises(part("figure").WrongAnswer, match="and 0 others differ"):
         case.check()
+
+
+def test_ciq_answers_like_the_brute_force() -> None:
+    """The rival of `TopK`: subscriptions come, go and move, messages expire, on both metrics."""
+    rival = Contender("topk", "ciq", part("rivals.ciq").CIQ)
+    for seed in range(4):
+        setting, events = stream(seed, rival, 60)
+        ours, judge = made(broker_class(rival), setting), made(Judge, setting)
+        for event in events:
+            (updates, refused), (expected, also_refused) = contract.told(ours, event), contract.told(judge, event)
+            assert refused == also_refused, f"seed {seed}, {event}"
+            identical(updates, expected)

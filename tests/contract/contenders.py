@@ -13,9 +13,14 @@ from strategies import METHODS, Event, Seeded, Setting, StreamMaker, make_settin
 import nearcast as nc
 from nearcast.columns.decode import KINDS
 from nearcast.engines.checks import NEAREST, TOPK
+from nearcast.engines.nearest import NearestEngine
+from nearcast.engines.nearest_all import Settings as OrderedSettings
+from nearcast.engines.nearest_any import Settings as GridSettings
 from nearcast.engines.oracle import KeeperOracle, SimilarOracle, WithinOracle
 from nearcast.engines.similar import Settings as StampSettings
 from nearcast.engines.similar import SimilarStamp
+from nearcast.engines.topk import Settings as TopKSettings
+from nearcast.engines.topk import TopKSkype
 from nearcast.engines.within import Settings, WithinTree
 from nearcast.model.message import Message
 from nearcast.model.query import QUERIES, Nearest, Query, Similar, TopK, Within
@@ -41,8 +46,28 @@ CONTENDERS = [
     Contender("similar", "oracle", SimilarOracle),
     Contender("similar", "stamp", partial(SimilarStamp, settings=StampSettings(fanout=8))),
     Contender("topk", "oracle", partial(KeeperOracle, TOPK)),
+    Contender("topk", "skype", TopKSkype),
+    Contender("topk", "small-cells", partial(TopKSkype, settings=TopKSettings(cell=12, groups=3))),
     Contender("nearest", "oracle", partial(KeeperOracle, NEAREST)),
+    Contender("nearest", "indexed", NearestEngine),
+    Contender(
+        "nearest",
+        "coarse",
+        partial(
+            NearestEngine, ordered=OrderedSettings(words=1, height=3, update_ratio=1e-9), grid=GridSettings(finest=2)
+        ),
+    ),
 ]
+
+
+def install(broker: nc.Broker, contender: Contender) -> None:
+    """Let the contender answer for its kind."""
+    kind = KINDS.index(contender.kind)
+    engine = contender.make(broker._tables[kind], broker._around)
+    engines: Any
+    for engines in (broker._notifiers, broker._keepers, broker._engines):
+        if kind in engines:
+            engines[kind] = engine
 
 
 def broker_class(contender: Contender) -> type[nc.Broker]:
@@ -51,11 +76,7 @@ def broker_class(contender: Contender) -> type[nc.Broker]:
     class Contested(nc.Broker):
         def __init__(self, *given: Any, **named: Any) -> None:
             super().__init__(*given, **named)
-            kind = KINDS.index(contender.kind)
-            engine = contender.make(self._tables[kind], self._around)
-            for engines in (self._notifiers, self._keepers, self._engines):
-                if kind in engines:
-                    engines[kind] = engine
+            install(self, contender)
 
     return Contested
 
@@ -66,6 +87,9 @@ class Judge(nc.Broker):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._live.index = ScanIndex(self.space)  # type: ignore[assignment]
+        for contender in CONTENDERS:
+            if contender.name == "oracle":
+                install(self, contender)
 
 
 def engine_of(broker: nc.Broker, contender: Contender) -> Any:

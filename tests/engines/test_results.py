@@ -13,7 +13,9 @@ import pytest
 import nearcast as nc
 from nearcast.columns.messages import FOREVER, MESSAGE, MessageLayout
 from nearcast.columns.subscriptions import POINT, PointLayout
-from nearcast.engines.results import Policy, Results, has_room, is_short, leave, n_leaving, offer
+from nearcast.engines.buffers import has_room, leave, n_leaving
+from nearcast.engines.results import Results
+from nearcast.engines.skyband import COST, KMAX, RATIO, Policy, is_short, offer, worth_keeping
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 N_SLOTS = 6
@@ -38,10 +40,10 @@ LIFETIMES = {
 class Buffers:
     """Results beside a list of the live messages and their ranks."""
 
-    def __init__(self, lifetime: Lifetime, ks: list[int], seed: int) -> None:
+    def __init__(self, lifetime: Lifetime, ks: list[int], seed: int, strategy: tuple[int, float] = (COST, 0.0)) -> None:
         self.lifetime = lifetime
         self.choice = random.Random(seed)
-        self.results = Results(Policy(lifetime.count is not None, lifetime.window))
+        self.results = Results(Policy(lifetime.count is not None, lifetime.window, *strategy))
         self.rows = np.zeros(4096, dtype=MESSAGE)
         self.subscriptions = np.zeros(N_SLOTS, dtype=POINT)
         self.subscriptions["number"], self.subscriptions["expires"] = -1, FOREVER
@@ -83,7 +85,7 @@ class Buffers:
     def put(self, slot: int) -> None:
         found = self.best(slot, self.results.limit(slot))
         ranks = np.array([self.ranks[slot][m] for m in found])
-        self.results.put(slot, np.array(found, np.int32), ranks, 0)
+        self.results.put(slot, self.messages, np.array(found, np.int32), ranks, 0)
 
     def refresh(self, slot: int) -> None:
         """Evaluate anew, as one event."""
@@ -170,8 +172,8 @@ class Buffers:
 @pytest.mark.parametrize("ks", [[1], [3, 1, 2], [10, 4, 40], [1000, 2**31 - 1], [33, 100]], ids=str)
 def test_results_are_those_of_the_brute_force(name: str, ks: list[int]) -> None:
     lifetime = LIFETIMES[name]
-    for seed in range(3 if COMPILED else 1):
-        buffers = Buffers(lifetime, ks, seed)
+    for seed, strategy in enumerate([(COST, 0.0), (KMAX, 3.0), (RATIO, 0.75)] if COMPILED else [(COST, 0.0)]):
+        buffers = Buffers(lifetime, ks, seed, strategy)
         choice = buffers.choice
         for _ in range(250 if COMPILED else 90):
             life = choice.choice([None, None, None, 1, 10, 25])
@@ -239,3 +241,12 @@ def test_a_long_stream_settles_in_memory() -> None:
         broker.subscribe_many([(f"{batch}-{i}", nc.Nearest(5, 5, "a", k=3), 50 * batch + 75) for i in range(10)])
         n_bytes.append(broker.stats()["engines"]["nearest"]["bytes"])
     assert n_bytes[-1] <= 2 * max(n_bytes[: len(n_bytes) // 4])
+
+
+@pytest.mark.parametrize("k", [1, 2, 20, 1000])
+def test_the_cost_model_keeps_more_the_more_a_search_costs(k: int) -> None:
+    most = k + max(k, 4)
+    kept = [worth_keeping(k, most, cost) for cost in (0.0, 1e3, 1e5, 1e7, np.inf)]
+    assert kept == sorted(kept)
+    assert kept[0] == k + 1
+    assert kept[-1] == most

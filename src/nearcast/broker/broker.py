@@ -25,10 +25,10 @@ from nearcast.columns.moves import Moves
 from nearcast.columns.shapes import RegionRows
 from nearcast.columns.subscriptions import PointTable, WithinRows, WithinTable
 from nearcast.columns.updates import Updates
-from nearcast.engines.checks import NEAREST, TOPK
 from nearcast.engines.contract import NO_CHANGES, Changes, Keeper, Notifier, Surroundings, difference
-from nearcast.engines.oracle import KeeperOracle
+from nearcast.engines.nearest import NearestEngine
 from nearcast.engines.similar import SimilarStamp
+from nearcast.engines.topk import TopKSkype
 from nearcast.engines.within import WithinTree
 from nearcast.errors import DuplicateId, InvalidInput, UnknownId
 from nearcast.model.checks import instant
@@ -91,8 +91,8 @@ class Broker:
             _SIMILAR: SimilarStamp(self._points[_SIMILAR], self._around),
         }
         self._keepers: dict[int, Keeper] = {
-            _TOPK: KeeperOracle(TOPK, self._points[_TOPK], self._around),
-            _NEAREST: KeeperOracle(NEAREST, self._points[_NEAREST], self._around),
+            _TOPK: TopKSkype(self._points[_TOPK], self._around),
+            _NEAREST: NearestEngine(self._points[_NEAREST], self._around),
         }
         self._engines: dict[int, Notifier | Keeper] = {**self._notifiers, **self._keepers}
         self._sweeper = Sweeper(self._live, self._vocabulary, self._tables, self._points[_NEAREST], self._keepers)
@@ -281,8 +281,8 @@ class Broker:
         self._live.reweigh()
         for table in self._points.values():
             table.measure(table.used_slots)
-        for notifier in self._notifiers.values():
-            notifier.reweighed()
+        for engine in self._engines.values():
+            engine.reweighed()
         similar_changes = difference(before, self._fill(_SIMILAR, similar))
         topk_changes = self._fill(_TOPK, self._points[_TOPK].used_slots)
         said = ((_SIMILAR, similar_changes), (_TOPK, topk_changes))

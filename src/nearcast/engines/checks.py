@@ -38,6 +38,15 @@ def similarity_of(row, terms, message, where, idf, dense):
 
 
 @kernel
+def nearness(terms, row, message, metric, idf, dense):
+    """Minus the distance of `Nearest`, or NO_MATCH; takes no layout, for loops in which handing one over would cost."""
+    n_shared = shared_row(terms, row.term_start, row.n_terms, idf, dense)[1]
+    if n_shared == 0 or (row.mode == ALL_WORDS and n_shared < row.n_terms):
+        return NO_MATCH
+    return -distance(metric, row.x, row.y, message.x, message.y)
+
+
+@kernel
 def rank(kind, subscriptions, slot, message, where, idf, dense):
     """What results are ordered by: the score of `TopK`, minus the distance of `Nearest`, or NO_MATCH."""
     row = subscriptions.rows[slot]
@@ -47,7 +56,4 @@ def rank(kind, subscriptions, slot, message, where, idf, dense):
             return NO_MATCH
         place = ssim(distance(where[0], row.x, row.y, message.x, message.y), where[1])
         return topk_score(row.share, place, product, row.norm, message.norm)
-    n_shared = shared_row(subscriptions.terms, row.term_start, row.n_terms, idf, dense)[1]
-    if n_shared == 0 or (row.mode == ALL_WORDS and n_shared < row.n_terms):
-        return NO_MATCH
-    return -distance(where[0], row.x, row.y, message.x, message.y)
+    return nearness(subscriptions.terms, row, message, where[0], idf, dense)

@@ -75,6 +75,9 @@ class Engine(Protocol):
     def publish(self, steps: Steps) -> Changes:
         """Arrivals and expiries, event by event."""
 
+    def reweighed(self) -> None:
+        """Weights of words, and with them norms and weights of all rows, were just changed."""
+
     def check(self) -> None:
         """Assert that all arrays are consistent."""
 
@@ -103,9 +106,6 @@ class Notifier(Engine, Protocol):
         `before` has their rows as they were. The points of old regions can be read through them until this returns;
         then the table closes its gaps.
         """
-
-    def reweighed(self) -> None:
-        """Weights of words, and with them norms and weights of all rows, were just changed."""
 
     def find(self, slot: int) -> tuple[Ints, Floats]:
         """Live messages that match a subscription, in the order of its result, and their scores."""

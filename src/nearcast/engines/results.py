@@ -1,365 +1,83 @@
-"""Results that are kept: for each subscription the best k messages and some spare ones, and who holds which message.
+"""Results that are kept: the arrays behind the buffers of all subscriptions of one engine, and how they grow.
 
-A subscription's **buffer** is sorted best first. It holds, of the live messages that rank above its **floor**, all
-but those that surely never enter the result: those that k better ones outlive (a k-skyband). The first k entries are
-the result. When so many expire that fewer than k are left, the buffer is refilled from the message index; a buffer
-without a floor is complete and needs no refill. The floor rises when a full buffer drops its worst entries.
-
-`rank` is larger for better messages: the score of TopK, minus the distance of Nearest. Equal ranks: the newer message
-is better.
+This is the one writer of buffers. What they hold is told in `skyband.py`, how they are laid out in `buffers.py`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from nearcast.columns.arena import Array, Floats, Ints, Longs, State, record, with_room
+from nearcast.columns.arena import Array, Floats, Ints, State, ranges, with_room
 from nearcast.columns.messages import MessageLayout
-from nearcast.jit import kernel
-
-BUFFER = record(
-    ("floor", "f8"),  # rank that a message must reach to be kept; -inf when complete
-    ("start", "i8"),  # first entry in the pool
-    ("touched", "i8"),  # serial of the event in which it was last changed
-    ("n_entries", "i4"),
-    ("room", "i4"),
-    ("k", "i4"),
+from nearcast.engines.blocks import N_HEADS, USED, block_class, block_room
+from nearcast.engines.buffers import (
+    BUFFER,
+    CHANGE,
+    ENTRY,
+    HOLDER,
+    N_BUFFERED,
+    N_CHANGES,
+    N_COUNTERS,
+    N_DROPPED,
+    N_EXPIRED,
+    N_FREE_HOLDERS,
+    N_HOLDERS,
+    N_KEPT,
+    N_OFFERED,
+    N_REFILLS,
+    N_SHRUNK,
+    N_TOUCHED,
+    ResultLayout,
+    close_buffers,
+    n_unsaid,
+    settle,
 )
-ENTRY = record(("rank", "f8"), ("message", "i4"), ("shown", "i4"))  # shown: the subscriber was told of it
-HOLDER = record(("slot", "i4"), ("next", "i4"))  # next: position + 1 of the next holder, 0 at the end
-CHANGE = record(("rank", "f8"), ("event", "i4"), ("slot", "i4"), ("message", "i4"), ("sign", "i4"))
-
-# positions in `counters`
-USED, N_CHANGES, FREE_HOLDER, N_FREE_HOLDERS, N_HOLDERS, N_TOUCHED, SERIAL = range(7)
-N_OFFERED, N_KEPT, N_DROPPED, N_EXPIRED, N_REFILLS = range(7, 12)
-N_COUNTERS = 12
+from nearcast.engines.skyband import Policy, buffer_limit, replace
+from nearcast.window.heaps import BEST
 
 _FIRST_ROOM = 64
-_LEAST_SPARE = 4  # spare entries that even a result of one message has
-
-
-class ResultLayout(NamedTuple):
-    """All results of one engine."""
-
-    buffers: Array  # BUFFER[n_slots]
-    entries: Array  # ENTRY[]: the pool of buffers
-    heads: Ints  # int32[n_message_slots]: position + 1 of the first holder of each message, 0 for none
-    holders: Array  # HOLDER[]: who holds, or held, which message
-    marks: Ints  # int32[n_message_slots]: scratch, all zeros between calls
-    changes: Array  # CHANGE[]: what was said in this batch
-    touched: Ints  # int32[n_slots]: subscriptions changed in this event
-    counters: Longs  # int64[N_COUNTERS]
-
-
-class Policy(NamedTuple):
-    """How a window lets messages go, as far as results care."""
-
-    counts: bool  # the window drops the oldest
-    spare: bool  # messages leave, so a buffer keeps more than k
-
-
-@kernel
-def buffer_limit(k, policy):
-    """Most entries that a buffer may hold."""
-    k = np.int64(k)  # twice the largest k is more than 32 bits hold
-    return k + max(k, _LEAST_SPARE) if policy.spare else k
-
-
-@kernel
-def has_room(results, slot):
-    """Is there room for one more entry of a subscription, wherever its buffer goes, and for what it may say?"""
-    buffer = results.buffers[slot]
-    grown = 0 if buffer.n_entries < buffer.room else max(4, 2 * buffer.room)
-    counters = results.counters
-    return (
-        counters[USED] + grown <= results.entries.size
-        and (counters[FREE_HOLDER] > 0 or counters[N_HOLDERS] < results.holders.size)
-        and counters[N_CHANGES] + 2 * (buffer.n_entries + 1) <= results.changes.size
-    )
-
-
-@kernel
-def say(results, event, slot, message, sign, rank):
-    """Append a change; room was promised."""
-    at = results.counters[N_CHANGES]
-    change = results.changes[at]
-    change.event, change.slot, change.message, change.sign, change.rank = event, slot, message, sign, rank
-    results.counters[N_CHANGES] = at + 1
-
-
-@kernel
-def touch(results, slot):
-    """Note that a subscription's buffer changed in this event."""
-    if results.buffers[slot].touched != results.counters[SERIAL]:
-        results.buffers[slot].touched = results.counters[SERIAL]
-        results.touched[results.counters[N_TOUCHED]] = slot
-        results.counters[N_TOUCHED] += 1
-
-
-@kernel
-def hold(results, slot, message):
-    """Remember that a subscription holds a message."""
-    counters = results.counters
-    at = counters[FREE_HOLDER] - 1
-    if at >= 0:
-        counters[FREE_HOLDER] = results.holders[at].next
-        counters[N_FREE_HOLDERS] -= 1
-    else:
-        at = counters[N_HOLDERS]
-        counters[N_HOLDERS] += 1
-    results.holders[at].slot = slot
-    results.holders[at].next = results.heads[message]
-    results.heads[message] = at + 1
-
-
-@kernel
-def move_to_larger(results, slot):
-    """Give a full buffer a block of twice the room."""
-    buffer = results.buffers[slot]
-    room = max(4, 2 * buffer.room)
-    start = results.counters[USED]
-    for i in range(buffer.n_entries):
-        old, new = results.entries[buffer.start + i], results.entries[start + i]
-        new.rank, new.message, new.shown = old.rank, old.message, old.shown
-    results.counters[USED] = start + room
-    buffer.start, buffer.room = start, room
-
-
-@kernel
-def offer(results, messages, slot, message, rank, event, policy):
-    """Put a message into a subscription's buffer if it ranks above the floor; `has_room` must hold."""
-    counters = results.counters
-    counters[N_OFFERED] += 1
-    buffer = results.buffers[slot]
-    if rank < buffer.floor:
-        return
-    if buffer.n_entries == buffer.room:
-        move_to_larger(results, slot)
-    at = buffer.start + buffer.n_entries
-    sequence = messages.rows[message].sequence
-    while at > buffer.start:
-        above = results.entries[at - 1]
-        if above.rank > rank or (above.rank == rank and messages.rows[above.message].sequence > sequence):
-            break
-        entry = results.entries[at]
-        entry.rank, entry.message, entry.shown = above.rank, above.message, above.shown
-        at -= 1
-    entry = results.entries[at]
-    entry.rank, entry.message, entry.shown = rank, message, 0
-    buffer.n_entries += 1
-    counters[N_KEPT] += 1
-    if policy.spare:
-        hold(results, slot, message)
-    touch(results, slot)
-    if buffer.n_entries > buffer_limit(buffer.k, policy):
-        shrink(results, messages, slot, event, policy)
-
-
-@kernel
-def is_dominated(results, messages, buffer, position, policy):
-    """Do k better entries surely outlive this one?
-
-    Paper: [SKYPE] section 6, definition of the k-skyband.
-    Departs: asks also who outlives whom, so that it holds for every mix of windows.
-    """
-    own = messages.rows[results.entries[buffer.start + position].message]
-    n = 0
-    for i in range(position):
-        other = messages.rows[results.entries[buffer.start + i].message]
-        if other.expires_at >= own.expires_at and (other.sequence > own.sequence or not policy.counts):
-            n += 1
-            if n == buffer.k:
-                return True
-    return False
-
-
-@kernel
-def shrink(results, messages, slot, event, policy):
-    """Make room in a full buffer: drop what is dominated, then if need be the worst, which raises the floor."""
-    buffer = results.buffers[slot]
-    kept = buffer.n_entries
-    if policy.spare:
-        # From the worst on, so that an entry is judged before any that may dominate it has been dropped.
-        for position in range(buffer.n_entries - 1, buffer.k - 1, -1):
-            if is_dominated(results, messages, buffer, position, policy):
-                drop(results, slot, position, event)
-        limit = buffer_limit(buffer.k, policy)
-        if buffer.n_entries <= limit:
-            return
-        kept = limit - max(1, (limit - buffer.k) // 4)
-    else:
-        kept = buffer.k
-    worst = results.entries[buffer.start + kept]
-    buffer.floor = worst.rank
-    while buffer.n_entries > kept:
-        drop(results, slot, buffer.n_entries - 1, event)
-
-
-@kernel
-def drop(results, slot, position, event):
-    """Take an entry out of a buffer; the subscriber is told if it was shown."""
-    buffer = results.buffers[slot]
-    entry = results.entries[buffer.start + position]
-    if entry.shown:
-        say(results, event, slot, entry.message, -1, entry.rank)
-    for i in range(buffer.start + position, buffer.start + buffer.n_entries - 1):
-        here, after = results.entries[i], results.entries[i + 1]
-        here.rank, here.message, here.shown = after.rank, after.message, after.shown
-    buffer.n_entries -= 1
-    results.counters[N_DROPPED] += 1
-
-
-@kernel
-def n_leaving(results, message):
-    """At most so many changes are said when a message leaves."""
-    n = 0
-    at = results.heads[message]
-    while at > 0:
-        n += 1
-        at = results.holders[at - 1].next
-    return n
-
-
-@kernel
-def leave(results, subscriptions, message, event, clock):
-    """A message expires: take it out of every buffer that holds it. Room for `n_leaving` changes must be there."""
-    counters = results.counters
-    at = results.heads[message]
-    results.heads[message] = 0
-    while at > 0:
-        holder = results.holders[at - 1]
-        slot, following = holder.slot, holder.next
-        holder.next = counters[FREE_HOLDER]
-        counters[FREE_HOLDER] = at
-        counters[N_FREE_HOLDERS] += 1
-        at = following
-        row = subscriptions.rows[slot]
-        if row.number < 0 or row.expires <= clock:
-            continue
-        buffer = results.buffers[slot]
-        for position in range(buffer.n_entries):
-            if results.entries[buffer.start + position].message == message:
-                counters[N_EXPIRED] += 1
-                drop(results, slot, position, event)
-                touch(results, slot)
-                break
-
-
-@kernel
-def is_short(results, slot):
-    """Are there too few entries left to know the result?"""
-    buffer = results.buffers[slot]
-    return buffer.n_entries < buffer.k and buffer.floor != -np.inf
-
-
-@kernel
-def n_unsaid(results):
-    """At most so many changes are said when the event is settled."""
-    n = 0
-    for i in range(results.counters[N_TOUCHED]):
-        n += results.buffers[results.touched[i]].n_entries
-    return n
-
-
-@kernel
-def settle(results, event):
-    """End an event: tell every touched subscriber what entered and what left the first k. Needs room for `n_unsaid`."""
-    for i in range(results.counters[N_TOUCHED]):
-        slot = results.touched[i]
-        buffer = results.buffers[slot]
-        for position in range(buffer.n_entries):
-            entry = results.entries[buffer.start + position]
-            shown = 1 if position < buffer.k else 0
-            if entry.shown != shown:
-                say(results, event, slot, entry.message, 2 * shown - 1, entry.rank)
-                entry.shown = shown
-    results.counters[N_TOUCHED] = 0
-    results.counters[SERIAL] += 1
-
-
-@kernel
-def replace(results, slot, found, ranks, event, policy):
-    """Give a subscription a new buffer, best first, after its results were evaluated anew.
-
-    What was shown and is no longer among the first k is said with the rank it had. Room for the block, the holders
-    and the changes must be there.
-    """
-    buffer = results.buffers[slot]
-    start = results.counters[USED]
-    n_found = found.size
-    for i in range(n_found):
-        entry = results.entries[start + i]
-        entry.rank, entry.message, entry.shown = ranks[i], found[i], 0
-        results.marks[found[i]] = i + 1
-    for position in range(buffer.n_entries):
-        old = results.entries[buffer.start + position]
-        if old.shown:
-            at = results.marks[old.message] - 1
-            if 0 <= at < buffer.k:
-                results.entries[start + at].shown = 1
-            else:
-                say(results, event, slot, old.message, -1, old.rank)
-    for i in range(n_found):
-        results.marks[found[i]] = 0
-    results.counters[USED] = start + n_found
-    buffer.start, buffer.n_entries, buffer.room = start, n_found, n_found
-    limit = buffer_limit(buffer.k, policy)
-    buffer.floor = ranks[n_found - 1] if n_found == limit else -np.inf
-    if policy.spare:
-        for i in range(n_found):
-            hold(results, slot, found[i])
-    touch(results, slot)
+_MOST_IDLE = 1 << 20  # changes whose room is kept for the next batch
 
 
 class Results:
-    """The arrays behind the kernels above; the only place where buffers are written."""
+    """The buffers of one engine."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self._buffers = np.zeros(0, dtype=BUFFER)
         self._entries = np.zeros(_FIRST_ROOM, dtype=ENTRY)
+        self._blocks = np.zeros(N_HEADS, dtype=np.int64)
         self._heads = np.zeros(0, dtype=np.int32)
         self._holders = np.zeros(_FIRST_ROOM, dtype=HOLDER)
         self._marks = np.zeros(0, dtype=np.int32)
         self._changes = np.zeros(_FIRST_ROOM, dtype=CHANGE)
         self._touched = np.zeros(0, dtype=np.int32)
         self.counters = np.zeros(N_COUNTERS, dtype=np.int64)
-        self.counters[SERIAL] = 1
 
     @property
     def layout(self) -> ResultLayout:
         return ResultLayout(
-            self._buffers, self._entries, self._heads, self._holders, self._marks, self._changes, self._touched,
-            self.counters,
+            self._buffers, self._entries, self._blocks, self._heads, self._holders, self._marks, self._changes,
+            self._touched, self.counters,
         )  # fmt: skip
 
     def make_room(self, n_slots: int, n_messages: int, n_entries: int, n_changes: int, n_holders: int = 0) -> None:
         """Promise room: buffers and messages by number, the rest on top of what is in use."""
         self._buffers, self._touched = with_room(self._buffers, n_slots), with_room(self._touched, n_slots)
         self._heads, self._marks = with_room(self._heads, n_messages), with_room(self._marks, n_messages)
-        if self.counters[USED] + n_entries > self._entries.size:
-            self._compact()
-            self._entries = with_room(self._entries, 2 * int(self.counters[USED]) + n_entries)
+        self._entries = with_room(self._entries, int(self._blocks[USED]) + n_entries)
         n_new = max(0, n_holders - int(self.counters[N_FREE_HOLDERS]))
         self._holders = with_room(self._holders, int(self.counters[N_HOLDERS]) + n_new)
         self._changes = with_room(self._changes, int(self.counters[N_CHANGES]) + n_changes)
 
     def make_room_for_offers(self) -> None:
-        """Promise room for an offer to any buffer, which may have to move to a block of twice the room."""
+        """Promise room for an offer to any buffer, which may have to move to a block of the next size class."""
         longest = int(self._buffers["room"].max(initial=0))
-        self.make_room(0, 0, 2 * longest + _FIRST_ROOM, 2 * (longest + 1), 1)
+        self.make_room(0, 0, int(block_room(block_class(longest + 1))), 2 * (longest + 1), 1)
 
-    def _compact(self) -> None:
-        """Lay the buffers side by side again, each with the room it has."""
-        rooms = np.zeros(self._buffers.size, dtype=np.int64)
-        rooms[:] = self._buffers["room"]
-        starts = np.cumsum(rooms) - rooms
-        where = np.repeat(self._buffers["start"] - starts, rooms) + np.arange(int(rooms.sum()))
-        self._entries = with_room(self._entries[where], _FIRST_ROOM)
-        self._buffers["start"] = starts
-        self.counters[USED] = where.size
+    def make_room_to_replace(self, slot: int, n: int) -> None:
+        """Promise room to give a subscription a buffer of `n` entries."""
+        self.make_room(0, 0, int(block_room(block_class(n))), int(self._buffers["n_entries"][slot]), n)
 
     def open(self, slots: Ints, k: Ints) -> None:
         """Start empty buffers that are complete: there is nothing yet that they leave out."""
@@ -370,17 +88,25 @@ class Results:
 
     def close(self, slots: Ints) -> None:
         """Forget the buffers of subscriptions that end."""
-        self._buffers[slots] = np.zeros(slots.size, dtype=BUFFER)
+        close_buffers(self.layout, slots)
+
+    def keep_ahead(self) -> None:
+        """Promise room for an eighth more than is in use, so that arrays grow now and not in the midst of a stream."""
+        used, n_holders = int(self._blocks[USED]), int(self.counters[N_HOLDERS])
+        self.make_room(0, 0, used // 8, 0, int(self.counters[N_FREE_HOLDERS]) + n_holders // 8)
 
     def begin(self, n_messages: int) -> None:
         """Start a batch."""
         self.make_room(0, n_messages, 0, 0)
         self.counters[N_CHANGES] = 0
 
-    def put(self, slot: int, found: Ints, ranks: Floats, event: int) -> None:
+    def put(self, slot: int, messages: MessageLayout, found: Ints, ranks: Floats, event: int) -> None:
         """Replace a buffer by what an evaluation found, best first: `limit` messages unless there are fewer."""
-        self.make_room(0, 0, found.size, int(self._buffers["n_entries"][slot]), found.size)
-        replace(self.layout, slot, found, ranks, event, self.policy)
+        best = np.zeros(found.size, dtype=BEST)
+        best["slot"], best["key"] = found, ranks
+        self.make_room_to_replace(slot, found.size)
+        replace(self.layout, messages, slot, best, event, np.inf, self.policy)
+        self.counters[N_REFILLS] += 1
 
     def settle(self, event: int) -> None:
         """End an event."""
@@ -400,10 +126,7 @@ class Results:
     def mark_messages(self, slots: Ints, held: Array) -> None:
         """Set held[message] for every message in the buffers of these subscriptions."""
         buffers = self._buffers[slots]
-        sizes = buffers["n_entries"].astype(np.int64)
-        ends = np.cumsum(sizes)
-        where = np.repeat(buffers["start"] - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
-        held[self._entries["message"][where]] = True
+        held[self._entries["message"][ranges(buffers["start"], buffers["n_entries"])]] = True
 
     @property
     def touched(self) -> Ints:
@@ -411,31 +134,66 @@ class Results:
         return self._touched[: self.counters[N_TOUCHED]]
 
     @property
+    def short(self) -> Ints:
+        """Those of them that have too few entries left to know their result."""
+        touched = self.touched
+        buffers = self._buffers[touched]
+        return touched.compress((buffers["n_entries"] < buffers["k"]) & (buffers["floor"] != -np.inf))
+
+    @property
     def changes(self) -> Array:
         """What was said since `begin`."""
         return self._changes[: self.counters[N_CHANGES]]
+
+    def forget_changes(self) -> None:
+        """What was said has been read."""
+        self.counters[N_CHANGES] = 0
+        if self._changes.size > _MOST_IDLE:
+            self._changes = np.zeros(_FIRST_ROOM, dtype=CHANGE)
 
     def check(self, slots: Ints, messages: MessageLayout) -> None:
         """Assert that every buffer is sorted, not too long, holds stored messages only, and has shown its first k."""
         assert not self._marks.any()
         assert self.counters[N_TOUCHED] == 0
+        assert self.counters[N_BUFFERED] == self._buffers["n_entries"].sum()
+        rooms = self._buffers[self._buffers["room"] > 0]
+        ends = np.sort(rooms["start"] + rooms["room"])
+        assert (np.sort(rooms["start"])[1:] >= ends[:-1]).all(), "buffers overlap"
         for buffer in self._buffers[slots]:
             entries = self._entries[buffer["start"] : buffer["start"] + buffer["n_entries"]]
             sequences = messages.rows["sequence"][entries["message"]]
             assert buffer["n_entries"] <= min(buffer["room"], buffer_limit(buffer["k"], self.policy))
+            assert not buffer["touched"]
             assert (sequences > 0).all()
             assert (np.lexsort((-sequences, -entries["rank"])) == np.arange(entries.size)).all()
             assert (entries["shown"] == (np.arange(entries.size) < buffer["k"])).all()
             assert (entries["rank"] >= buffer["floor"]).all()
 
+    def stats(self) -> dict[str, int]:
+        """Counts of work and sizes."""
+        positions = {
+            "offered": N_OFFERED,
+            "kept": N_KEPT,
+            "dropped": N_DROPPED,
+            "expired": N_EXPIRED,
+            "refills": N_REFILLS,
+            "shrunk": N_SHRUNK,
+            "buffered": N_BUFFERED,
+        }
+        return {name: int(self.counters[at]) for name, at in positions.items()}
+
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.layout)
+        """Bytes in use; room ahead is never touched, so the system has not given it out yet."""
+        used = self._entries[: self._blocks[USED]].nbytes + self._holders[: self.counters[N_HOLDERS]].nbytes
+        rest = (self._buffers, self._blocks, self._heads, self._marks, self._changes, self._touched, self.counters)
+        return used + sum(array.nbytes for array in rest)
 
     def state(self) -> State:
         return {
             "buffers": self._buffers,
-            "entries": self._entries[: self.counters[USED]],
+            "entries": self._entries[: self._blocks[USED]],
+            "blocks": self._blocks,
             "heads": self._heads,
             "holders": self._holders[: self.counters[N_HOLDERS]],
             "counters": self.counters,
@@ -443,6 +201,6 @@ class Results:
 
     def load(self, state: State) -> None:
         self._buffers, self._entries, self._heads = state["buffers"], state["entries"], state["heads"]
-        self._holders, self.counters = state["holders"], state["counters"]
+        self._blocks, self._holders, self.counters = state["blocks"], state["holders"], state["counters"]
         self._touched = np.zeros(self._buffers.size, dtype=np.int32)
         self._marks = np.zeros(self._heads.size, dtype=np.int32)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from nearcast.jit import kernel
+from nearcast.jit import inlined, kernel
 from nearcast.space.distance import EARTH_RADIUS_M, HAVERSINE, wrap
 
 CURVE_BITS = 24  # per axis: 2.4 m along the equator if the bounds are the whole earth
@@ -29,7 +29,7 @@ def to_point(metric, x, y):
     return across * math.cos(lon), across * math.sin(lon), math.sin(lat)
 
 
-@kernel
+@inlined
 def box_squared(x, y, z, box):
     """Squared straight distance from a point to the nearest point of a box."""
     dx = max(box.x0 - x, x - box.x1, 0.0)
@@ -38,7 +38,7 @@ def box_squared(x, y, z, box):
     return dx * dx + dy * dy + dz * dz
 
 
-@kernel
+@inlined
 def at_least(metric, squared):
     """A distance that `distance` never falls below for two places whose points lie that far apart, squared.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearcast.jit import kernel
+from nearcast.jit import inlined, kernel
 from nearcast.window.segments import record
 
 QUEUED = record(
@@ -17,13 +17,13 @@ BEST = record(
 )
 
 
-@kernel
+@inlined
 def worse(a, b):
     """Does the first message come after the second?"""
     return a.key > b.key or (a.key == b.key and a.sequence < b.sequence)
 
 
-@kernel
+@inlined
 def swap(heap, i, j):
     """Exchange two messages."""
     a, b = heap[i], heap[j]
@@ -32,7 +32,7 @@ def swap(heap, i, j):
     a.slot, b.slot = b.slot, a.slot
 
 
-@kernel
+@inlined
 def sift_best(heap, n):
     """Let the first message sink to its place: the worst of n messages comes first."""
     at = 0
@@ -46,7 +46,7 @@ def sift_best(heap, n):
         at = child
 
 
-@kernel
+@inlined
 def offer(heap, n, k, key, sequence, slot):
     """Keep the message if it is among the k best; returns how many are kept."""
     if n == k:
@@ -65,7 +65,7 @@ def offer(heap, n, k, key, sequence, slot):
     return n + 1
 
 
-@kernel
+@inlined
 def push(queue, n, bound, segment, node):
     """Add a node to the queue; returns its new length."""
     at = n
@@ -79,7 +79,7 @@ def push(queue, n, bound, segment, node):
     return n + 1
 
 
-@kernel
+@inlined
 def pop(queue, n):
     """Drop the first node of the queue; returns its new length."""
     n -= 1

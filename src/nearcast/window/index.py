@@ -59,7 +59,7 @@ class MessageIndex:
 
     def __init__(self, space: Space) -> None:
         self.space = space
-        self._frame = _frame(space)
+        self._frame = frame_of(space)
         self._pools = {name: Pool(dtype) for name, (dtype, _, _) in _POOLS.items()}
         self._segments: Array = np.zeros(0, dtype=seg.SEGMENT)
         self._recent: Array = np.zeros(RECENT_ROOM, dtype=seg.RECENT)
@@ -241,6 +241,18 @@ class MessageIndex:
         best = self._scratch.best[:n]
         return best["slot"].copy(), best["key"].copy()
 
+    def room_for(self, n_terms: int, k: int) -> Scratch:
+        """The index's own scratch, grown for searches of up to so many words and results, until the index changes."""
+        own = self._scratch
+        if (
+            self._pools["boxes"].array.size > own.queue.size
+            or self._segments.size * n_terms > own.ways.size
+            or n_terms * seg.FAN > own.spans.size
+            or k > own.best.size
+        ):
+            self._scratch = self.scratch(n_terms, k)
+        return self._scratch
+
     def scratch(self, n_terms: int, k: int) -> Scratch:
         """Room for searches of up to so many words and results, until the index has grown to twice its size."""
         old = self._scratch
@@ -340,7 +352,8 @@ def _typed(array: Array, dtype: np.dtype) -> Array:
     return array.view(np.ndarray).view(dtype)
 
 
-def _frame(space: Space) -> seg.Frame:
+def frame_of(space: Space) -> seg.Frame:
+    """Where a curve through the space runs."""
     x0, y0, x1, y1 = space.bounds
     with np.errstate(over="ignore"):
         width, height = np.float64(x1) - np.float64(x0), np.float64(y1) - np.float64(y0)

@@ -16,7 +16,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.scores import dot_row, topk_score
-from nearcast.jit import NEED_ROOM, kernel
+from nearcast.jit import NEED_ROOM, inlined, kernel, prefetch
 from nearcast.space.distance import distance, ssim
 from nearcast.window.curve import at_least, box_squared, squared_limit, to_point
 from nearcast.window.heaps import offer, pop, push, sort_best
@@ -105,7 +105,7 @@ class Scratch(NamedTuple):
     work: Longs  # int64[N_COUNTERS]: work counters
 
 
-@kernel
+@inlined
 def bound_of(aim, squared, text):
     """What no message beats whose point lies that far away, squared, and whose cosine is at most `text`."""
     if aim.mode != TOPK:
@@ -114,7 +114,7 @@ def bound_of(aim, squared, text):
     return -(aim.alpha * near + (1.0 - aim.alpha) * text) - _LOOSE
 
 
-@kernel
+@inlined
 def limit_of(aim, best, n):
     """The bound beyond which nothing enters the answer any more."""
     if n < aim.k:
@@ -122,7 +122,7 @@ def limit_of(aim, best, n):
     return best[0].key if aim.mode == TOPK else squared_limit(aim.metric, best[0].key)
 
 
-@kernel
+@inlined
 def key_of(row, words, counts, idf, dense, question, metric, max_distance):
     """The exact distance of a message, or minus its exact score."""
     key = distance(metric, question.x, question.y, row.x, row.y)
@@ -205,7 +205,7 @@ def seed(index, question, terms, dense, moment, scratch, aim):
     return n_queue
 
 
-@kernel
+@inlined
 def first_posting(way, skips, postings, segment, depth, node):
     """Where the postings of a node begin, and where at the latest they end: ranks tell whether one belongs to it."""
     start, end = way.start, way.end
@@ -226,7 +226,7 @@ def first_posting(way, skips, postings, segment, depth, node):
     return start, end
 
 
-@kernel
+@inlined
 def tally_children(ways, skips, postings, segment, depth, node, tallies, spans):
     """Add up what the words can contribute to each child of a node; returns the number of postings read.
 
@@ -271,7 +271,7 @@ def tally_children(ways, skips, postings, segment, depth, node, tallies, spans):
     return n_read
 
 
-@kernel
+@inlined
 def push_children(boxes, tallies, aim, limit, queue, n_queue, segment, place):
     """Queue the children of a node that can still win, and clear their tallies; returns the length of the queue.
 
@@ -296,7 +296,7 @@ def push_children(boxes, tallies, aim, limit, queue, n_queue, segment, place):
     return n_queue
 
 
-@kernel
+@inlined
 def tally_leaf(ways, spans, leaf, postings, base, tallies, touched):
     """Add up the postings of a node's leaf by message; returns how many messages were touched."""
     n_touched = 0
@@ -343,7 +343,7 @@ def meet_leaf(spans, n_terms, leaf, postings, base, tallies, touched):
     return n_touched
 
 
-@kernel
+@inlined
 def sift_leaf(members, base, tallies, touched, n_touched, aim, moment, limits):
     """Keep the touched messages that can still win, each with its bound as `cap`; returns how many.
 
@@ -369,6 +369,23 @@ def sift_leaf(members, base, tallies, touched, n_touched, aim, moment, limits):
         tally.text = 0.0
         tally.hits = 0
     return n_kept
+
+
+@inlined
+def fetch_node(ways, segment, node, boxes, skips):
+    """Fetch what a look at the children of a node will read: a search waits for memory most of its time."""
+    depth = 0
+    while node >= first_node(depth + 1):
+        depth += 1
+    first = (node << FAN_BITS) + 1
+    for child in range(FAN):
+        prefetch(boxes, segment.box_start + first + child)
+    for i in range(ways.size):
+        if ways[i].depth > depth:
+            at = ways[i].skip + first - 1
+            prefetch(skips, at)
+            prefetch(skips, at + FAN // 2)
+            prefetch(skips, at + FAN - 1)
 
 
 @kernel
@@ -406,12 +423,19 @@ def search(index, messages, idf, question, terms, dense, moment, scratch):
         while node >= first_node(depth + 1):
             depth += 1
         segment = segments[s]
+        if n_queue > 0:
+            later = queue[0].segment
+            there = scratch.ways[later * n_terms : (later + 1) * n_terms]
+            fetch_node(there, segments[later], np.int64(queue[0].node), boxes, skips)
         ways = scratch.ways[s * n_terms : (s + 1) * n_terms]
         work[POSTINGS] += tally_children(ways, skips, postings, segment, depth, node, tallies, spans)
         if depth + 1 < segment.depth:
             n_queue = push_children(boxes, tallies, aim, limit, queue, n_queue, segment, (s, node))
             continue
         n_leaves = push_children(boxes, tallies, aim, limit, leaves, 0, segment, (s, node))
+        for i in range(n_leaves * n_terms):
+            leaf = leaves[i // n_terms].node - first_node(depth + 1)
+            prefetch(postings, spans[(i % n_terms) * FAN + (leaf & (FAN - 1))].start)
         while n_leaves > 0 and leaves[0].bound <= limit:
             leaf = leaves[0].node - first_node(depth + 1)
             n_leaves = pop(leaves, n_leaves)
@@ -425,6 +449,8 @@ def search(index, messages, idf, question, terms, dense, moment, scratch):
             floor = bound_of(aim, box_squared(x, y, z, boxes[segment.box_start + first_node(depth + 1) + leaf]), 0.0)
             n_kept = sift_leaf(members, base, tallies, touched, n_touched, aim, moment, (limit, floor - _LOOSE))
             work[POSTINGS] += n_touched
+            for i in range(n_kept):
+                prefetch(rows, members[base + touched[i]].slot)
             for i in range(n_kept):
                 member, tally = members[base + touched[i]], tallies[touched[i]]
                 bound, tally.cap = tally.cap, 0.0

@@ -8,14 +8,25 @@ from nearcast.columns.arena import Floats, Ints
 from nearcast.columns.scores import gather, scatter, shares_word
 from nearcast.columns.shapes import CIRCLE
 from nearcast.engines.checks import NO_MATCH, rank, similarity, within_matches
-from nearcast.engines.results import N_CHANGES, N_TOUCHED, has_room, is_short, leave, n_leaving, n_unsaid, offer, settle
+from nearcast.engines.keeping import (
+    DONE,
+    FILLING,
+    FIND_ROOM,
+    FINDING,
+    LEAVING,
+    OFFERING,
+    PHASE,
+    SHORT,
+    STEP,
+    anyone_short,
+    end_event,
+    leave_expired,
+    note_found,
+    offer_found,
+    room_to_settle,
+)
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.regions import in_box
-
-DONE = 0
-SHORT = 1  # touched subscriptions need a refill before the event can be settled
-LEAVING, ARRIVING, FILLING, SETTLING = range(4)  # phases of an event
-STEP, PHASE, POSITION = range(3)  # positions in a cursor
 
 
 class Matches(NamedTuple):
@@ -80,59 +91,52 @@ def match_similar(steps, first, messages, subscriptions, where, idf, dense, out)
 
 
 @kernel
-def keep_arrival(kind, steps, event, first, messages, subscriptions, where, idf, dense, results, policy):
-    """Offer an arrival to all subscriptions from `first` on; returns the one that found no room, or their number."""
-    slot = steps.arrivals[event]
+def find_everyone(kind, arrival, messages, subscriptions, where, idf, dense, found):
+    """Write every subscription that shares words with an arrival (slot, clock), as it asks for, and how it ranks it.
+
+    Returns how many there are, or NEED_ROOM.
+    """
+    slot, clock = arrival
     message = messages.rows[slot]
-    n = subscriptions.rows.size
-    stopped = n
+    if found.slots.size < subscriptions.rows.size:
+        return NEED_ROOM
+    n = 0
     scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
-    for subscription in range(first, n):
+    for subscription in range(subscriptions.rows.size):
         row = subscriptions.rows[subscription]
-        if row.number < 0 or row.expires <= steps.clocks[event]:
+        if row.number < 0 or row.expires <= clock:
             continue
         if not shares_word(subscriptions.terms, row.term_start, row.n_terms, dense):
             continue
         value = rank(kind, subscriptions, subscription, message, where, idf, dense)
-        if value == NO_MATCH:
-            continue
-        if not has_room(results, subscription):
-            stopped = subscription
-            break
-        offer(results, messages, subscription, slot, value, event, policy)
+        if value != NO_MATCH:
+            found.slots[n], found.ranks[n] = subscription, value
+            n += 1
     gather(messages.terms, message.term_start, message.n_terms, dense)
-    return stopped
+    return n
 
 
 @kernel
-def keep_steps(kind, steps, cursor, messages, subscriptions, where, idf, dense, results, policy):
-    """Take events from the cursor on into the results, until DONE, or until NEED_ROOM or SHORT; then call again."""
-    counters = results.counters
+def keep_steps(kind, steps, cursor, messages, subscriptions, where, words, found, results, policy):
+    """Take events from the cursor on into the results, until DONE or something is missing; then call again."""
+    idf, dense = words
     while cursor[STEP] < steps.arrivals.size:
         event = cursor[STEP]
-        if cursor[PHASE] == LEAVING:
-            while cursor[POSITION] < steps.expired_start[event + 1] - steps.expired_start[event]:
-                message = steps.expired[steps.expired_start[event] + cursor[POSITION]]
-                if counters[N_CHANGES] + n_leaving(results, message) > results.changes.size:
-                    return NEED_ROOM
-                leave(results, subscriptions, message, event, steps.clocks[event])
-                cursor[POSITION] += 1
-            cursor[PHASE], cursor[POSITION] = ARRIVING, 0
-        if cursor[PHASE] == ARRIVING:
-            if steps.arrivals[event] >= 0:
-                cursor[POSITION] = keep_arrival(
-                    kind, steps, event, cursor[POSITION], messages, subscriptions, where, idf, dense, results, policy
-                )
-                if cursor[POSITION] < subscriptions.rows.size:
-                    return NEED_ROOM
-            cursor[PHASE] = FILLING
-        if cursor[PHASE] == FILLING:
-            cursor[PHASE] = SETTLING
-            for i in range(counters[N_TOUCHED]):
-                if is_short(results, results.touched[i]):
-                    return SHORT
-        if counters[N_CHANGES] + n_unsaid(results) > results.changes.size:
+        if cursor[PHASE] == LEAVING and leave_expired(steps, cursor, subscriptions, results) == NEED_ROOM:
             return NEED_ROOM
-        settle(results, event)
-        cursor[STEP], cursor[PHASE], cursor[POSITION] = event + 1, LEAVING, 0
+        if cursor[PHASE] == FINDING:
+            n = 0
+            if steps.arrivals[event] >= 0:
+                arrival = (steps.arrivals[event], steps.clocks[event])
+                n = find_everyone(kind, arrival, messages, subscriptions, where, idf, dense, found)
+                if n == NEED_ROOM:
+                    return FIND_ROOM
+            note_found(cursor, n)
+        if cursor[PHASE] == OFFERING and offer_found(steps, cursor, messages, found, results, policy) == NEED_ROOM:
+            return NEED_ROOM
+        if cursor[PHASE] == FILLING and anyone_short(cursor, results):
+            return SHORT
+        if not room_to_settle(results):
+            return NEED_ROOM
+        end_event(cursor, results)
     return DONE

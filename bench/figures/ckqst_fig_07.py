@@ -1,0 +1,24 @@
+"""What expiries cost with k messages kept, with 2 k, and with the cost-based k-skyband."""
+
+from bench.cases.nearest import ALL, TINY_ALL, Watching
+from bench.figure import Figure
+
+FIGURE = Figure(
+    title="CkQST, figure 7: evaluations anew",
+    workload=(
+        "500,000 subscriptions of 1 to 5 words drawn from tweets; the newest 100,000 messages live, a little "
+        "off the places they were drawn from; the engine alone"
+    ),
+    expected="far fewer evaluations with the k-skyband than with k only, and no more than 2 k messages kept",
+    sweep=("k", (10, 20, 30)),
+    series={
+        "k-skyband": (Watching, {"keep": "cost"}),
+        "2 k": (Watching, {"keep": "2k"}),
+        "k only": (Watching, {"keep": "k"}),
+    },
+    baseline="k only",
+    sizes={**ALL, "subscriptions": 100_000, "live": 20_000, "published": 5_000},
+    tiny={**TINY_ALL, "k": (10,)},
+    repeats=3,
+    together=False,
+)

@@ -1,0 +1,20 @@
+"""Messages per CPU second on several sets of data, against other indexes as filters."""
+
+from bench.cases.nearest import ALL, DATA, LINES, TINY_ALL, Watching
+from bench.figure import Figure
+
+FIGURE = Figure(
+    title="CkQST, figure 8: sets of data",
+    workload=(
+        "500,000 subscriptions of 1 to 5 words drawn from each set, k 20; the newest 100,000 messages live, a "
+        "little off the places they were drawn from; the engine alone"
+    ),
+    expected="AOIQ-tree is fastest on every set",
+    sweep=("messages", DATA),
+    series={name: (Watching, line) for name, line in LINES.items()},
+    baseline="AP-Tree",
+    sizes={**ALL, "subscriptions": 200_000, "live": 40_000},
+    tiny={**TINY_ALL, "messages": ("zipf",)},
+    repeats=3,
+    together=False,
+)

@@ -1,0 +1,17 @@
+"""Messages per CPU second against the number of subscriptions, against other indexes as filters."""
+
+from bench.cases.nearest import ALL, LINES, TINY_ALL, Watching
+from bench.figure import Figure
+
+FIGURE = Figure(
+    title="CkQST, figure 9: number of subscriptions",
+    workload="as figure 8, tweets; five subscriptions to a live message",
+    expected="AOIQ-tree is fastest and grows least",
+    sweep=("subscriptions", (100_000, 200_000, 500_000)),
+    series={name: (Watching, line) for name, line in LINES.items()},
+    baseline="AP-Tree",
+    sizes={**ALL, "live": 40_000},
+    tiny={**TINY_ALL, "subscriptions": (1_500,)},
+    repeats=3,
+    together=False,
+)

@@ -1,0 +1,26 @@
+"""Messages per CPU second against the number of subscriptions, 1 to 10 million."""
+
+from bench.cases.nearest import ALL, ANY, Watching
+from bench.figure import Figure
+
+FIGURE = Figure(
+    title="Nearest, growth",
+    workload=(
+        "all words drawn from tweets, k 20, 100,000 live; any word drawn from places, k 1 to 10, no window, "
+        "300,000 messages before; the engine alone"
+    ),
+    expected="time per message grows at most 5 times from 1 to 10 million",
+    sweep=("subscriptions", (1_000_000, 10_000_000)),
+    series={"all words": (Watching, ALL), "any word": (Watching, ANY)},
+    sizes={"checked": 5},
+    tiny={
+        "messages": "zipf",
+        "subscriptions": (1_500,),
+        "before": 1_000,
+        "live": 1_000,
+        "published": 500,
+        "checked": 100,
+    },
+    repeats=3,
+    together=False,
+)

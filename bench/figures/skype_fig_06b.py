@@ -1,0 +1,17 @@
+"""Skype figure 6b: arrivals and expiries, by the ratio of floor and k-th score."""
+
+from bench.cases.topk import SMALL, TINY, WORKLOAD, Sliding
+from bench.figure import Figure
+
+FIGURE = Figure(
+    title="TopK, Skyband",
+    workload=f"{WORKLOAD}; the engine alone",
+    expected="a ratio of 1 is poor, 0.95 best, and the cost model ahead of all; mean_buffer grows as the ratio falls",
+    sweep=("share", (1.0, 0.95, 0.9, 0.85, 0.8)),
+    series={"Skyband": (Sliding, {"strategy": "ratio"}), "cost": (Sliding, {"strategy": "cost"})},
+    repeats=3,
+    baseline="cost",
+    sizes=SMALL,
+    tiny={**TINY, "share": (0.95,)},
+    together=False,
+)

@@ -1,0 +1,17 @@
+"""Skype figure 15: arrivals and expiries, by the size of the window."""
+
+from bench.cases.topk import CIQ, KMAX, SMALL, TINY, WORKLOAD, Sliding
+from bench.figure import Figure
+
+FIGURE = Figure(
+    title="TopK, the size of the window",
+    workload=f"{WORKLOAD}; the engine alone",
+    expected="hardly any change, Skype far ahead",
+    sweep=("window", (50_000, 100_000, 200_000)),
+    series={"Skype": (Sliding, {}), "CIQ-kmax": (Sliding, {"engine": CIQ, **KMAX})},
+    repeats=3,
+    baseline="CIQ-kmax",
+    sizes=SMALL,
+    tiny={**TINY, "window": (300,)},
+    together=False,
+)

@@ -1,0 +1,160 @@
+"""Indexes for `Within` as filters of `Nearest`: the box around each search range is filed like a region.
+
+They take the place of the AOIQ-tree in `NearestEngine`, so that everything else is the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bench.rivals.jit import kernel
+from nearcast.columns.arena import Array, Floats, Ints, Longs, State, ranges, with_room
+from nearcast.columns.messages import MessageLayout
+from nearcast.columns.shapes import box_rows
+from nearcast.columns.subscriptions import PointLayout, PointTable, WithinRows, WithinTable
+from nearcast.engines.contract import Stats, Surroundings
+from nearcast.engines.nearest import NearestEngine
+from nearcast.engines.reach import draw_box, level_of
+from nearcast.engines.skyband import Policy
+from nearcast.engines.within import Settings, WithinTree
+from nearcast.window.window import Steps
+
+_HEIGHT = 10  # a box is filed anew when it fits into smaller cells than before, down to this level
+_FAR = 1e30
+
+
+@kernel
+def draw_many(filed, subscriptions, buffers, slots, where, boxes):
+    """Draw the box around each ball and write it as that of a region."""
+    metric, bounds = where
+    for i in range(slots.size):
+        row, own = subscriptions.rows[slots[i]], filed[slots[i]]
+        draw_box(own, metric, row.x, row.y, buffers[slots[i]].floor)
+        own.level = level_of(own, metric, row.x, row.y, bounds, _HEIGHT)
+        boxes[i, 0], boxes[i, 1] = max(own.x0, -_FAR), max(own.y0, -_FAR)
+        boxes[i, 2], boxes[i, 3] = min(own.x1, _FAR), min(own.y1, _FAR)
+
+
+class BallFilter:
+    """Search ranges in an index for `Within`; it has the methods of `OrderedIndex`."""
+
+    height = _HEIGHT
+    wasteful = False
+
+    def __init__(self, around: Surroundings, make: Callable[[WithinTable, Surroundings], Any]) -> None:
+        self._around = around
+        self._make = make
+        self._clear()
+
+    def _clear(self) -> None:
+        self._table = WithinTable(self._around.vocabulary)
+        self._engine = self._make(self._table, self._around)
+        self._regions = np.zeros(0, dtype=np.int32)  # by slot of a subscription: that of its region
+
+    def know(self, n_terms: int) -> None:
+        """Nothing is kept by term here."""
+
+    @property
+    def n_filed(self) -> int:
+        """Subscriptions."""
+        return len(self._table)
+
+    def build(self, filed: Array, subscriptions: PointLayout, buffers: Array, slots: Ints) -> None:
+        """File all subscriptions, which are these, anew."""
+        self._clear()
+        self.file(filed, subscriptions, buffers, slots, slots.size)
+
+    def file(self, filed: Array, subscriptions: PointLayout, buffers: Array, slots: Ints, n_new: int) -> None:
+        """File these subscriptions by the balls that they have now: all of them new, or none."""
+        space = self._around.space
+        boxes: Floats = np.empty((slots.size, 4))
+        draw_many(filed, subscriptions, buffers, slots, (space.metric_code, space.bounds), boxes)
+        if not n_new:
+            before = self._table.move(self._regions[slots], box_rows(boxes))
+            self._follow(self._regions[slots], before)
+            self._table.close_gaps()
+            return
+        rows = subscriptions.rows[slots]
+        sizes = rows["n_terms"].astype(np.int64) + 2
+        starts = np.cumsum(sizes) - sizes
+        clauses = np.zeros(int(sizes.sum()), dtype=np.int32)
+        clauses[starts] = rows["n_terms"]
+        clauses[ranges(starts + 2, sizes - 2)] = subscriptions.terms[ranges(rows["term_start"], rows["n_terms"])]
+        given = WithinRows(np.arange(slots.size), box_rows(boxes), rows["expires"], np.ones(slots.size, dtype=bool))
+        regions = self._table.insert(given, clauses, sizes, slots, 0)
+        self._regions = with_room(self._regions, int(slots.max(initial=0)) + 1)
+        self._regions[slots] = regions
+        self._engine.insert(regions)
+
+    def _follow(self, regions: Ints, before: Array) -> None:
+        """The boxes of these have changed; nobody is told, only the index follows."""
+        if isinstance(self._engine, WithinTree):
+            tree = self._engine.tree
+            tree.moved(regions, tree.since)
+            tree.keep(regions.size, tree.since)
+        else:
+            self._engine._refile(regions, before)
+
+    def forget(self, filed: Array, slots: Ints) -> None:
+        """These subscriptions end."""
+        if slots.size:
+            self._engine.remove(self._regions[slots])
+            self._table.remove(self._regions[slots])
+
+    def find(
+        self, filed: Array, steps: Steps, events: tuple[int, int], messages: MessageLayout, pairs: Longs, n_pairs: int
+    ) -> tuple[Longs, int]:
+        """Candidates for the arrivals of these events, after the `n_pairs` that are there."""
+        first, end = events
+        part = Steps(
+            steps.rows[first:end], steps.arrivals[first:end], steps.lasts[first:end], steps.clocks[first:end],
+            np.zeros(end - first + 1, np.int64), steps.expired[:0],
+        )  # fmt: skip
+        found = self._engine.publish(part)
+        slots = self._table.rows["number"][found.slots].astype(np.int64)
+        n = n_pairs + slots.size
+        pairs = with_room(pairs, n)
+        pairs[n_pairs:n] = (found.events.astype(np.int64) + first) << 32 | slots
+        return pairs, n
+
+    def check(self, filed: Array, slots: Ints) -> None:
+        """Assert that exactly these are filed."""
+        assert np.array_equal(np.sort(self._table.rows["number"][self._table.used_slots]), np.sort(slots))
+        self._engine.check()
+
+    def stats(self) -> Stats:
+        work = self._engine.stats()
+        own = {name: work[name] for name in ("touched", "candidates") if name in work}
+        return {**own, "bytes": work["bytes"] + self._table.nbytes + self._regions.nbytes}
+
+    def state(self) -> State:
+        return {}
+
+    def load(self, state: State) -> None:
+        """Built anew by the engine."""
+
+
+def ap_tree(table: WithinTable, around: Surroundings) -> WithinTree:
+    """AP-Tree without lists of messages, which nobody asks for here."""
+    return WithinTree(table, around, Settings(messages="index"))
+
+
+class BallEngine(NearestEngine):
+    """`Nearest` with another index for all words."""
+
+    def __init__(
+        self,
+        make: Callable[[WithinTable, Surroundings], Any],
+        table: PointTable,
+        around: Surroundings,
+        policy: Policy | None = None,
+    ) -> None:
+        self._make = make
+        super().__init__(table, around, policy)
+
+    def _start(self) -> None:
+        super()._start()
+        self._all = BallFilter(self.around, self._make)  # type: ignore[assignment]

@@ -1,0 +1,297 @@
+"""CIQ for `TopK`: every subscription in several cells, each with the least text that a message there must bring.
+
+Chen et al., ICDE 2015, as section 2.2 of [SKYPE] retells it, over a sliding window. A subscription is filed under the
+quarters beside its own at every level of a quadtree, and under its own last one: cells that share out the whole space.
+For each it knows how near a message of that cell can be, hence its textual bound. A message goes through the inverted
+files of the cells around it, subscription by subscription (DAAT), and verifies those whose text reaches the bound.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bench.rivals.jit import kernel
+from nearcast.columns.arena import Array, Floats, Ints, Longs, with_room
+from nearcast.columns.scores import gather, scatter
+from nearcast.columns.subscriptions import PointTable
+from nearcast.engines.buffers import N_TOUCHED
+from nearcast.engines.checks import NO_MATCH, TOPK, rank
+from nearcast.engines.contract import Changes, Stats, Surroundings
+from nearcast.engines.keeping import (
+    DONE,
+    FILLING,
+    FIND_ROOM,
+    FINDING,
+    LEAVING,
+    OFFERING,
+    PHASE,
+    SHORT,
+    STEP,
+    KeeperEngine,
+    anyone_short,
+    end_event,
+    leave_expired,
+    note_found,
+    offer_found,
+    policy_of,
+    room_to_settle,
+)
+from nearcast.engines.topk.settings import STRATEGIES
+from nearcast.jit import NEED_ROOM
+from nearcast.space.cells import morton, morton_box
+from nearcast.space.distance import HAVERSINE, box_distance, wrap
+from nearcast.window.window import Steps
+
+DEPTH = 4  # levels of the quadtree
+COVER = 3 * DEPTH + 1  # cells of a subscription
+_BITS = 4  # of a mark: which of its cells
+_LOOSE = 1e-6  # texts and bounds are float32
+VISITED, CANDIDATES, VERIFIED = range(3)  # positions in `work`
+
+
+class Filed(NamedTuple):
+    """Inverted files of all cells."""
+
+    keys: Longs  # int64[n_lists]: cell and word, sorted
+    starts: Longs  # int64[n_lists + 1]
+    marks: Ints  # int32[]: slot and number of the cell among the subscription's own, sorted in each list
+    units: Array  # float32[]: weight of the word in the subscription's unit vector
+    bounds: Array  # float32[n_slots * COVER]: least text that a message in that cell must bring
+    nears: Array  # float32[n_slots * COVER]: greatest nearness of a message in that cell
+    work: Longs  # int64[3]
+
+
+@kernel
+def cell_number(level, code):
+    """Number of a cell among those of all levels."""
+    return ((1 << (2 * level)) - 1) // 3 + code
+
+
+@kernel
+def cover(code, n):
+    """Level and code of a subscription's n-th cell, `code` being that of its smallest quarter."""
+    if n == COVER - 1:
+        return DEPTH, code
+    level = n // 3 + 1
+    own = code >> (2 * (DEPTH - level))
+    return level, own ^ (n % 3 + 1)
+
+
+@kernel
+def bind(row, buffer, near, floor_bounds, at):
+    """Write the least text for each cell of a subscription."""
+    for n in range(COVER):
+        bound = -np.inf
+        if row.share < 1.0:
+            bound = (buffer.floor - row.share * near[at + n]) / (1.0 - row.share)
+        floor_bounds[at + n] = bound - _LOOSE * abs(bound) - _LOOSE if bound > -np.inf else bound
+
+
+@kernel
+def spread(subscriptions, slots, idf, where, bounds, nears, out):
+    """Write a row for each subscription, word and cell, and how near the cells are; returns the number of rows."""
+    keys, marks, units = out
+    n = 0
+    for slot in slots:
+        row = subscriptions.rows[slot]
+        x = wrap(row.x) if where[0] == HAVERSINE else row.x
+        code = morton(x, row.y, bounds, DEPTH)
+        for i in range(COVER):
+            level, cell = cover(code, i)
+            box = morton_box(where[0], bounds, level, cell)
+            away = box_distance(where[0], x, row.y, box[0], box[1], box[2], box[3])
+            nears[slot * COVER + i] = max(0.0, 1.0 - away / where[1]) + _LOOSE
+            for j in range(row.term_start, row.term_start + row.n_terms):
+                term = subscriptions.terms[j]
+                keys[n] = (np.int64(cell_number(level, cell)) << 32) + term
+                marks[n] = (slot << _BITS) + i
+                units[n] = subscriptions.counts[j] * idf[term] / row.norm * (1.0 + _LOOSE)
+                n += 1
+    return n
+
+
+@kernel
+def walk_cell(filed, lists, message, cell, candidates, n):
+    """Add those to the candidates whose text reaches their bound; `lists` is scratch: words, positions and ends."""
+    words, at, ends = lists
+    n_words = message[0]
+    for i in range(n_words):
+        key = (np.int64(cell) << 32) + words[i]
+        low, high = 0, filed.keys.size
+        while low < high:
+            middle = (low + high) >> 1
+            if filed.keys[middle] < key:
+                low = middle + 1
+            else:
+                high = middle
+        at[i] = ends[i] = 0
+        if low < filed.keys.size and filed.keys[low] == key:
+            at[i], ends[i] = filed.starts[low], filed.starts[low + 1]
+    while True:
+        least = np.int64(2**31 - 1)
+        for i in range(n_words):
+            if at[i] < ends[i]:
+                least = min(least, np.int64(filed.marks[at[i]]))
+        if least == 2**31 - 1:
+            return n
+        filed.work[VISITED] += 1
+        text = 0.0
+        for i in range(n_words):
+            if at[i] < ends[i] and filed.marks[at[i]] == least:
+                text += filed.units[at[i]] * message[1][i]
+                at[i] += 1
+        slot = least >> _BITS
+        if text * (1.0 + _LOOSE) >= filed.bounds[slot * COVER + (least & 15)]:
+            if n == candidates.size:
+                return NEED_ROOM
+            candidates[n] = slot
+            n += 1
+
+
+@kernel
+def find(filed, arrival, tables, where, words, space, lists, found):
+    """Write who may want an arrival, and how it ranks; returns their number, or NEED_ROOM."""
+    messages, subscriptions = tables
+    idf, dense, units, candidates = words
+    row = messages.rows[arrival[0]]
+    for i in range(row.n_terms):
+        term = messages.terms[row.term_start + i]
+        lists[0][i] = term
+        units[i] = messages.counts[row.term_start + i] * idf[term] / row.norm
+    x = wrap(row.x) if where[0] == HAVERSINE else row.x
+    code = morton(x, row.y, space, DEPTH)
+    n = 0
+    for level in range(1, DEPTH + 1):
+        cell = cell_number(level, code >> (2 * (DEPTH - level)))
+        n = walk_cell(filed, lists, (row.n_terms, units), cell, candidates, n)
+        if n == NEED_ROOM or n > found.slots.size:
+            return NEED_ROOM
+    filed.work[CANDIDATES] += n
+    n_found = 0
+    scatter(messages.terms, messages.counts, row.term_start, row.n_terms, idf, dense)
+    for i in range(n):
+        if subscriptions.rows[candidates[i]].expires <= arrival[1]:
+            continue
+        value = rank(TOPK, subscriptions, candidates[i], row, where, idf, dense)
+        if value != NO_MATCH:
+            found.slots[n_found], found.ranks[n_found] = candidates[i], value
+            n_found += 1
+    gather(messages.terms, row.term_start, row.n_terms, dense)
+    filed.work[VERIFIED] += n_found
+    return n_found
+
+
+@kernel
+def take_steps(filed, steps, cursor, tables, where, words, room, kept):
+    """As that of `TopKSkype`; `room` is the bounds of the space, scratch, and room for candidates."""
+    messages, subscriptions = tables
+    space, lists, found = room
+    results, policy = kept
+    while cursor[STEP] < steps.arrivals.size:
+        event = cursor[STEP]
+        if cursor[PHASE] == LEAVING and leave_expired(steps, cursor, subscriptions, results) == NEED_ROOM:
+            return NEED_ROOM
+        if cursor[PHASE] == FINDING:
+            n = 0
+            if steps.arrivals[event] >= 0:
+                arrival = (steps.arrivals[event], steps.clocks[event])
+                n = find(filed, arrival, tables, where, words, space, lists, found)
+                if n == NEED_ROOM:
+                    return FIND_ROOM
+            note_found(cursor, n)
+        if cursor[PHASE] == OFFERING and offer_found(steps, cursor, messages, found, results, policy) == NEED_ROOM:
+            return NEED_ROOM
+        if cursor[PHASE] == FILLING and anyone_short(cursor, results):
+            return SHORT
+        if not room_to_settle(results):
+            return NEED_ROOM
+        for i in range(results.counters[N_TOUCHED]):
+            slot = results.touched[i]
+            bind(subscriptions.rows[slot], results.buffers[slot], filed.nears, filed.bounds, slot * COVER)
+        end_event(cursor, results)
+    return DONE
+
+
+@kernel
+def bind_many(filed, subscriptions, buffers, slots):
+    """Write the bounds of subscriptions."""
+    for slot in slots:
+        bind(subscriptions.rows[slot], buffers[slot], filed.nears, filed.bounds, slot * COVER)
+
+
+class CIQ(KeeperEngine):
+    """`TopK` by CIQ; all is filed anew when subscriptions come, go or move."""
+
+    name = "ciq"
+
+    def __init__(self, table: PointTable, around: Surroundings, strategy: str = "kmax", share: float = 3.0) -> None:
+        super().__init__(TOPK, table, around, policy_of(around, STRATEGIES[strategy], share))
+        self._filed: Filed | None = None
+        self._work = np.zeros(3, np.int64)
+        self._candidates = np.zeros(1024, np.int32)
+        self._lists = (np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64))
+        self._units: Floats = np.zeros(0)
+
+    def insert(self, slots: Ints) -> None:
+        super().insert(slots)
+        self._filed = None
+
+    def remove(self, slots: Ints) -> None:
+        super().remove(slots)
+        self._filed = None
+
+    def reweighed(self) -> None:
+        self._filed = None
+
+    def refresh(self, slots: Ints) -> Changes:
+        self._filed = None
+        return super().refresh(slots)
+
+    def _build(self) -> Filed:
+        layout, slots, idf = self.table.layout, self.table.used_slots, self.around.vocabulary.idf
+        n = int(layout.rows["n_terms"][slots].sum()) * COVER
+        out = (np.zeros(n, np.int64), np.zeros(n, np.int32), np.zeros(n, np.float32))
+        nears = np.zeros(layout.rows.size * COVER, np.float32)
+        spread(layout, slots, idf, self._where, self.around.space.bounds, nears, out)
+        order = np.lexsort((out[1], out[0]))
+        keys, first = np.unique(out[0][order], return_index=True)
+        bounds = np.full(nears.size, -np.inf, np.float32)
+        starts = np.append(first, n).astype(np.int64)
+        filed = Filed(keys, starts, out[1][order], out[2][order], bounds, nears, self._work)
+        bind_many(filed, layout, self.results.layout.buffers, slots)
+        return filed
+
+    def _refill(self, slots: Ints, event: int, last: int, clock: int) -> None:
+        super()._refill(slots, event, last, clock)
+        if self._filed is not None:
+            bind_many(self._filed, self.table.layout, self.results.layout.buffers, slots)
+
+    def publish(self, steps: Steps) -> Changes:
+        if self._filed is None and len(self.table):
+            self._filed = self._build()
+        n_terms = self.around.live.table.layout.rows["n_terms"][steps.arrivals[steps.arrivals >= 0]]
+        most = int(n_terms.max(initial=0))
+        words, at, ends = self._lists
+        self._lists = (with_room(words, most), with_room(at, most), with_room(ends, most))
+        self._units = with_room(self._units, most)
+        return super().publish(steps)
+
+    def _take(self, steps: Steps, cursor: Longs) -> int:
+        words = (self.around.vocabulary.idf, self._scratch(), self._units, self._candidates)
+        code: int = take_steps(
+            self._filed, steps, cursor, (self.around.live.table.layout, self.table.layout), self._where, words,
+            (self.around.space.bounds, self._lists, self._found), (self.results.layout, self.results.policy),
+        )  # fmt: skip
+        return code
+
+    def _find_more(self) -> None:
+        super()._find_more()
+        self._candidates = np.zeros(2 * self._candidates.size, np.int32)
+
+    def stats(self) -> Stats:
+        stats = super().stats()
+        own = sum(array.nbytes for array in self._filed) if self._filed is not None else 0
+        work = {"visited": VISITED, "candidates": CANDIDATES, "verified": VERIFIED}
+        return {**stats, **{name: int(self._work[at]) for name, at in work.items()}, "bytes": stats["bytes"] + own}

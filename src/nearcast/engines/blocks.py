@@ -1,0 +1,55 @@
+"""Ranges of a shared array, handed out in size classes and taken back: kernels.
+
+`heads` is int64[N_HEADS], zeros at first: how much of the array is used, then for each class the position + 1 of its
+first free block. A free block holds the position + 1 of the next one in the `links` of its first row.
+"""
+
+from __future__ import annotations
+
+from nearcast.jit import kernel
+
+USED = 0  # position in `heads`
+N_CLASSES = 120  # the last one has room for more rows than 32 bits count
+N_HEADS = 1 + N_CLASSES
+
+
+@kernel
+def block_room(size_class):
+    """Rows of a size class: 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ..."""
+    if size_class < 3:
+        return size_class + 1
+    return (4 + ((size_class + 1) & 3)) << ((size_class - 3) >> 2)
+
+
+@kernel
+def block_class(n):
+    """The smallest size class with room for `n` rows."""
+    size_class = 0
+    while block_room(size_class) < n:
+        size_class += 1
+    return size_class
+
+
+@kernel
+def block_fits(heads, n_rows, size_class):
+    """Can a block of this class be taken from an array of `n_rows`?"""
+    return heads[1 + size_class] > 0 or heads[USED] + block_room(size_class) <= n_rows
+
+
+@kernel
+def take_block(heads, links, size_class):
+    """Start of a block; `block_fits` must hold."""
+    start = heads[1 + size_class] - 1
+    if start >= 0:
+        heads[1 + size_class] = links[start]
+        return start
+    start = heads[USED]
+    heads[USED] = start + block_room(size_class)
+    return start
+
+
+@kernel
+def give_block(heads, links, size_class, start):
+    """Take back a block."""
+    links[start] = heads[1 + size_class]
+    heads[1 + size_class] = start + 1

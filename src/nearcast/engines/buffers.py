@@ -1,0 +1,214 @@
+"""Buffers of kept messages as arrays: for each subscription its best messages, and who holds which message: kernels.
+
+`rank` is larger for better messages: the score of TopK, minus the distance of Nearest. Equal ranks: the newer message
+is better. What may be forgotten, and when a buffer is refilled, is decided in `skyband.py`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Ints, Longs, record
+from nearcast.engines.blocks import USED, block_class, block_fits, block_room, give_block, take_block
+from nearcast.jit import kernel, prefetch
+
+BUFFER = record(
+    ("floor", "f8"),  # rank that a message must reach to be kept; -inf when complete
+    ("start", "i8"),  # first entry in the pool
+    ("n_entries", "i4"),
+    ("room", "i4"),  # 0, or that of a size class
+    ("k", "i4"),
+    ("touched", "i4"),  # changed in the event under way
+)
+ENTRY = record(("rank", "f8"), ("message", "i4"), ("shown", "i4"))  # shown: the subscriber was told of it
+HOLDER = record(("slot", "i4"), ("next", "i4"))  # next: position + 1 of the next holder, 0 at the end
+CHANGE = record(("rank", "f8"), ("event", "i4"), ("slot", "i4"), ("message", "i4"), ("sign", "i4"))
+
+# positions in `counters`
+N_CHANGES, FREE_HOLDER, N_FREE_HOLDERS, N_HOLDERS, N_TOUCHED, N_BUFFERED = range(6)
+N_OFFERED, N_KEPT, N_DROPPED, N_EXPIRED, N_REFILLS, N_SHRUNK = range(6, 12)
+N_COUNTERS = 12
+
+
+class ResultLayout(NamedTuple):
+    """All results of one engine."""
+
+    buffers: Array  # BUFFER[n_slots]
+    entries: Array  # ENTRY[]: the pool of buffers
+    blocks: Longs  # int64[N_HEADS]: which of it is free, see blocks.py
+    heads: Ints  # int32[n_message_slots]: position + 1 of the first holder of each message, 0 for none
+    holders: Array  # HOLDER[]: who holds, or held, which message
+    marks: Ints  # int32[n_message_slots]: scratch, all zeros between calls
+    changes: Array  # CHANGE[]: what was said in this batch
+    touched: Ints  # int32[n_slots]: subscriptions changed in this event
+    counters: Longs  # int64[N_COUNTERS]
+
+
+@kernel
+def say(results, event, slot, message, sign, rank):
+    """Append a change; room was promised."""
+    at = results.counters[N_CHANGES]
+    change = results.changes[at]
+    change.event, change.slot, change.message, change.sign, change.rank = event, slot, message, sign, rank
+    results.counters[N_CHANGES] = at + 1
+
+
+@kernel
+def touch(results, slot):
+    """Note that a subscription's buffer changed in this event."""
+    buffer = results.buffers[slot]
+    if buffer.touched == 0:
+        buffer.touched = 1
+        results.touched[results.counters[N_TOUCHED]] = slot
+        results.counters[N_TOUCHED] += 1
+
+
+@kernel
+def hold(results, slot, message):
+    """Remember that a subscription holds a message."""
+    counters = results.counters
+    at = counters[FREE_HOLDER] - 1
+    if at >= 0:
+        counters[FREE_HOLDER] = results.holders[at].next
+        counters[N_FREE_HOLDERS] -= 1
+    else:
+        at = counters[N_HOLDERS]
+        counters[N_HOLDERS] += 1
+    results.holders[at].slot = slot
+    results.holders[at].next = results.heads[message]
+    results.heads[message] = at + 1
+
+
+@kernel
+def has_room(results, slot):
+    """Is there room for one more entry of a subscription, wherever its buffer goes, and for what it may say?"""
+    buffer = results.buffers[slot]
+    counters = results.counters
+    full = buffer.n_entries == buffer.room
+    if full and not block_fits(results.blocks, results.entries.size, block_class(buffer.room + 1)):
+        return False
+    return (counters[FREE_HOLDER] > 0 or counters[N_HOLDERS] < results.holders.size) and (
+        counters[N_CHANGES] + 2 * (buffer.n_entries + 1) <= results.changes.size
+    )
+
+
+@kernel
+def room_to_replace(results, slot, n):
+    """Is there room to give a subscription a buffer of up to `n` entries, and for what it may say?"""
+    counters = results.counters
+    free = counters[N_FREE_HOLDERS] + results.holders.size - counters[N_HOLDERS]
+    return (
+        results.blocks[USED] + block_room(block_class(n)) <= results.entries.size
+        and n <= free
+        and counters[N_CHANGES] + results.buffers[slot].n_entries <= results.changes.size
+    )
+
+
+@kernel
+def free_entries(results, slot):
+    """Give back the block of a subscription's buffer."""
+    buffer = results.buffers[slot]
+    if buffer.room > 0:
+        give_block(results.blocks, results.entries["message"], block_class(buffer.room), buffer.start)
+        buffer.room = 0
+
+
+@kernel
+def move_to_larger(results, slot):
+    """Give a full buffer a block of the next size class."""
+    buffer = results.buffers[slot]
+    size_class = block_class(buffer.room + 1)
+    start = take_block(results.blocks, results.entries["message"], size_class)
+    for i in range(buffer.n_entries):
+        old, new = results.entries[buffer.start + i], results.entries[start + i]
+        new.rank, new.message, new.shown = old.rank, old.message, old.shown
+    free_entries(results, slot)
+    buffer.start, buffer.room = start, block_room(size_class)
+
+
+@kernel
+def drop(results, slot, position, event):
+    """Take an entry out of a buffer; the subscriber is told if it was shown."""
+    buffer = results.buffers[slot]
+    entry = results.entries[buffer.start + position]
+    if entry.shown:
+        say(results, event, slot, entry.message, -1, entry.rank)
+    for i in range(buffer.start + position, buffer.start + buffer.n_entries - 1):
+        here, after = results.entries[i], results.entries[i + 1]
+        here.rank, here.message, here.shown = after.rank, after.message, after.shown
+    buffer.n_entries -= 1
+    results.counters[N_DROPPED] += 1
+    results.counters[N_BUFFERED] -= 1
+
+
+@kernel
+def n_leaving(results, message):
+    """At most so many changes are said when a message leaves; fetches what `leave` will read."""
+    n = 0
+    at = results.heads[message]
+    while at > 0:
+        n += 1
+        prefetch(results.buffers, results.holders[at - 1].slot)
+        at = results.holders[at - 1].next
+    return n
+
+
+@kernel
+def leave(results, subscriptions, message, event, clock):
+    """A message expires: take it out of every buffer that holds it. Room for `n_leaving` changes must be there."""
+    counters = results.counters
+    at = results.heads[message]
+    results.heads[message] = 0
+    while at > 0:
+        holder = results.holders[at - 1]
+        slot, following = holder.slot, holder.next
+        holder.next = counters[FREE_HOLDER]
+        counters[FREE_HOLDER] = at
+        counters[N_FREE_HOLDERS] += 1
+        at = following
+        buffer = results.buffers[slot]  # empty if the subscription has ended
+        for position in range(buffer.n_entries):
+            if results.entries[buffer.start + position].message == message:
+                if subscriptions.rows[slot].expires <= clock:
+                    break
+                counters[N_EXPIRED] += 1
+                drop(results, slot, position, event)
+                touch(results, slot)
+                break
+
+
+@kernel
+def n_unsaid(results):
+    """At most so many changes are said when the event is settled."""
+    n = 0
+    for i in range(results.counters[N_TOUCHED]):
+        n += results.buffers[results.touched[i]].n_entries
+    return n
+
+
+@kernel
+def settle(results, event):
+    """End an event: tell every touched subscriber what entered and what left the first k. Needs room for `n_unsaid`."""
+    for i in range(results.counters[N_TOUCHED]):
+        slot = results.touched[i]
+        buffer = results.buffers[slot]
+        buffer.touched = 0
+        for position in range(buffer.n_entries):
+            entry = results.entries[buffer.start + position]
+            shown = 1 if position < buffer.k else 0
+            if entry.shown != shown:
+                say(results, event, slot, entry.message, 2 * shown - 1, entry.rank)
+                entry.shown = shown
+    results.counters[N_TOUCHED] = 0
+
+
+@kernel
+def close_buffers(results, slots):
+    """Forget the buffers of subscriptions that end."""
+    for slot in slots:
+        buffer = results.buffers[slot]
+        results.counters[N_BUFFERED] -= buffer.n_entries
+        free_entries(results, slot)
+        buffer.n_entries, buffer.k, buffer.floor = 0, 0, -np.inf

@@ -1,0 +1,260 @@
+"""What the engines that keep results share: events in, changes out; an engine adds how an arrival finds its candidates.
+
+An event goes through phases: messages leave, the arrival's candidates are found and offered, buffers that are short
+are refilled, and what changed is said. Kernels go on until there is no room, or until buffers are short; then Python
+makes room, or refills, and calls again. An engine's own kernel has this form:
+
+    while cursor[STEP] < steps.arrivals.size:
+        if cursor[PHASE] == LEAVING and leave_expired(...) == NEED_ROOM:
+            return NEED_ROOM
+        if cursor[PHASE] == FINDING:
+            ... write who may want the arrival into `found`, or return FIND_ROOM; then note_found(cursor, n)
+        if cursor[PHASE] == OFFERING and offer_found(...) == NEED_ROOM:
+            return NEED_ROOM
+        if cursor[PHASE] == FILLING and anyone_short(cursor, results):
+            return SHORT
+        if not room_to_settle(results):
+            return NEED_ROOM
+        ... whatever the engine does about floors that have changed, subscription by subscription in `touched`
+        end_event(cursor, results)
+    return DONE
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
+from nearcast.columns.subscriptions import PointTable
+from nearcast.engines.buffers import N_CHANGES, N_TOUCHED, has_room, leave, n_leaving, n_unsaid, settle
+from nearcast.engines.checks import NEAREST
+from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
+from nearcast.engines.refilling import Asking, When, along_the_curve, refill_many
+from nearcast.engines.results import Results
+from nearcast.engines.skyband import COST, Policy, is_short, offer
+from nearcast.jit import NEED_ROOM, kernel, prefetch
+from nearcast.window.index import frame_of
+from nearcast.window.window import Steps
+
+DONE, SHORT, FIND_ROOM = range(3)  # answers, besides NEED_ROOM
+LEAVING, FINDING, OFFERING, FILLING, SETTLING = range(5)  # phases of an event
+STEP, PHASE, POSITION, N_FOUND = range(4)  # positions in a cursor
+N_CURSOR = 4
+
+_FIRST_FOUND = 1024
+_LONG = 64  # subscriptions that are worth sorting by place before they are evaluated
+
+
+class Found(NamedTuple):
+    """Who may want an arrival."""
+
+    slots: Ints  # int32[n]
+    ranks: Floats  # float64[n]
+
+
+@kernel
+def leave_expired(steps, cursor, subscriptions, results):
+    """Take the messages that leave in this event out of all buffers, or stop with NEED_ROOM."""
+    event = cursor[STEP]
+    first = steps.expired_start[event]
+    while cursor[POSITION] < steps.expired_start[event + 1] - first:
+        message = steps.expired[first + cursor[POSITION]]
+        if results.counters[N_CHANGES] + n_leaving(results, message) > results.changes.size:
+            return NEED_ROOM
+        leave(results, subscriptions, message, event, steps.clocks[event])
+        cursor[POSITION] += 1
+    cursor[PHASE] = FINDING
+    return DONE
+
+
+@kernel
+def note_found(cursor, n):
+    """So many candidates were found."""
+    cursor[PHASE], cursor[POSITION], cursor[N_FOUND] = OFFERING, 0, n
+
+
+@kernel
+def offer_found(steps, cursor, messages, found, results, policy):
+    """Offer the arrival to its candidates, or stop with NEED_ROOM."""
+    event = cursor[STEP]
+    while cursor[POSITION] < cursor[N_FOUND]:
+        if cursor[POSITION] + 2 < cursor[N_FOUND]:
+            prefetch(results.entries, results.buffers[found.slots[cursor[POSITION] + 1]].start)
+            prefetch(results.buffers, found.slots[cursor[POSITION] + 2])
+        slot = found.slots[cursor[POSITION]]
+        if not has_room(results, slot):
+            return NEED_ROOM
+        offer(results, messages, slot, steps.arrivals[event], found.ranks[cursor[POSITION]], event, policy)
+        cursor[POSITION] += 1
+    cursor[PHASE] = FILLING
+    return DONE
+
+
+@kernel
+def anyone_short(cursor, results):
+    """Must a buffer be refilled before the event can be settled?"""
+    cursor[PHASE] = SETTLING
+    for i in range(results.counters[N_TOUCHED]):
+        if is_short(results, results.touched[i]):
+            return True
+    return False
+
+
+@kernel
+def room_to_settle(results):
+    """Is there room for all that may be said?"""
+    return results.counters[N_CHANGES] + n_unsaid(results) <= results.changes.size
+
+
+@kernel
+def end_event(cursor, results):
+    """Say what changed, and go on to the next event."""
+    settle(results, cursor[STEP])
+    cursor[STEP] += 1
+    cursor[PHASE], cursor[POSITION] = LEAVING, 0
+
+
+def policy_of(around: Surroundings, strategy: int = COST, share: float = 0.0) -> Policy:
+    """How results are kept under this window."""
+    window = around.live.window
+    return Policy(window is not None and window.count is not None, window is not None, strategy, share)
+
+
+class KeeperEngine:
+    """An engine of TopK or Nearest subscriptions, but for how an arrival finds its candidates."""
+
+    name: str
+
+    def __init__(self, kind: int, table: PointTable, around: Surroundings, policy: Policy | None = None) -> None:
+        self.kind = kind
+        self.table = table
+        self.around = around
+        self.results = Results(policy or policy_of(around))
+        self._frame = frame_of(around.space)
+        self._found = Found(np.zeros(_FIRST_FOUND, np.int32), np.zeros(_FIRST_FOUND))
+        self._dense = np.zeros(0)
+        self._n_updates = 0
+
+    def _take(self, steps: Steps, cursor: Longs) -> int:
+        """Call the engine's kernel, from the cursor on."""
+        raise NotImplementedError
+
+    @property
+    def _where(self) -> tuple[int, float]:
+        return self.around.space.metric_code, self.around.space.max_distance
+
+    def _scratch(self) -> Floats:
+        self._dense = with_room(self._dense, self.around.vocabulary.idf.size)
+        return self._dense
+
+    def insert(self, slots: Ints) -> None:
+        self.results.open(slots, self.table.rows["k"][slots])
+
+    def remove(self, slots: Ints) -> None:
+        self.results.close(slots)
+
+    def publish(self, steps: Steps) -> Changes:
+        if not len(self.table) or not steps.arrivals.size:
+            return NO_CHANGES
+        self.results.begin(self.around.live.table.ids.keys.capacity)
+        cursor = np.zeros(N_CURSOR, dtype=np.int64)
+        while (code := self._take(steps, cursor)) != DONE:
+            event = int(cursor[STEP])
+            if code == SHORT:
+                self._refill(self.results.short.copy(), event, int(steps.lasts[event]), int(steps.clocks[event]))
+            elif code == FIND_ROOM:
+                self._find_more()
+            else:
+                self._grow(steps, cursor)
+        return self._changes()
+
+    def _find_more(self) -> None:
+        """Room for twice as many candidates."""
+        n = 2 * self._found.slots.size
+        self._found = Found(np.zeros(n, np.int32), np.zeros(n))
+
+    def _grow(self, steps: Steps, cursor: Longs) -> None:
+        """Room for what the kernel stopped before: a message that leaves, an offer, or the end of an event."""
+        results = self.results
+        event, phase = int(cursor[STEP]), int(cursor[PHASE])
+        if phase == LEAVING:
+            message = steps.expired[steps.expired_start[event] + cursor[POSITION]]
+            results.make_room(0, 0, 0, int(n_leaving(results.layout, message)))
+        elif phase == OFFERING:
+            results.make_room_for_offers()
+        else:
+            results.make_room(0, 0, 0, int(n_unsaid(results.layout)))
+
+    def reweighed(self) -> None:
+        """Nothing is filed by weight."""
+
+    def refresh(self, slots: Ints) -> Changes:
+        live = self.around.live
+        self.results.begin(live.table.ids.keys.capacity)
+        self._refill(slots, 0, live.last, live.clock)
+        self.results.settle(0)
+        self.results.keep_ahead()
+        return self._changes()
+
+    def _refill(self, slots: Ints, event: int, last: int, clock: int) -> None:
+        """Find the results of subscriptions anew, as of (last, clock)."""
+        live, table, results = self.around.live, self.table, self.results
+        rows = table.layout.rows
+        if slots.size > _LONG:
+            slots = along_the_curve(rows, slots, self._frame)
+        n_live = len(live.table)
+        when = When(event, last, clock, live.limits.newest, n_live)
+        most = results.limit(int(slots[np.argmax(rows["k"][slots])])) if slots.size else 0
+        scratch = live.index.room_for(int(rows["n_terms"][slots].max(initial=0)), min(most, n_live))
+        asking = Asking(live.index.layout, live.table.layout, self.around.vocabulary.idf, self._scratch(), scratch)
+        done = 0
+        while True:
+            done = refill_many(self.kind, slots, done, table.layout, asking, when, results.layout, results.policy)
+            if done == slots.size:
+                return
+            results.make_room_to_replace(int(slots[done]), min(results.limit(int(slots[done])), n_live))
+
+    def _changes(self) -> Changes:
+        said = self.results.changes
+        self._n_updates += said.size
+        changes = Changes(
+            said["event"].copy(),
+            said["slot"].copy(),
+            said["message"].copy(),
+            said["sign"].copy(),
+            self._scores(said["rank"]),
+        )
+        self.results.forget_changes()
+        return changes
+
+    def _scores(self, ranks: Floats) -> Floats:
+        return 0.0 - ranks if self.kind == NEAREST else ranks.copy()
+
+    def result(self, slot: int) -> tuple[Ints, Floats]:
+        messages, ranks = self.results.result(slot)
+        return messages, self._scores(ranks)
+
+    def mark_messages(self, held: Array) -> None:
+        self.results.mark_messages(self.table.used_slots, held)
+
+    def check(self) -> None:
+        assert not self._dense.any(), "scratch must be clean between calls"
+        self.results.check(self.table.used_slots, self.around.live.table.layout)
+
+    def stats(self) -> Stats:
+        own = self._dense.nbytes + self._found.slots.nbytes + self._found.ranks.nbytes
+        return {
+            "engine": self.name,
+            **self.results.stats(),
+            "updates": self._n_updates,
+            "bytes": own + self.results.nbytes,
+        }
+
+    def state(self) -> State:
+        return {"updates": self._n_updates, "results": self.results.state()}
+
+    def load(self, state: State) -> None:
+        self._n_updates = state["updates"]
+        self.results.load(state["results"])

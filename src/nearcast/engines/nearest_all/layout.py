@@ -1,0 +1,112 @@
+"""The AOIQ-tree as arrays: prefixes of words, lists by node and prefix, their blocks, and the entries of blocks.
+
+A subscription's words stand in an order of their own, rarest first. Its first m words are its **prefix**; a prefix has
+a number, found word by word. A node of the quadtree has one list for each prefix that is filed there, and a list is a
+chain of blocks. Block 0 holds those whose words the prefix settles; the others are for intervals of the word after the
+prefix, in order, and never overlap.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Ints, Longs, record
+from nearcast.jit import kernel
+
+NOTHING = -1
+UNRANKED = -(2**31)  # the rank of a word that nobody asks for
+DEEPEST = 12  # level of the deepest nodes that there can be
+MOST_WORDS = 5  # of a prefix
+MOST_NODES = 16  # that one subscription is filed in
+MOST_BLOCKS = 64  # of a list
+CHILDREN = 1 << 30  # beside the levels of a prefix: longer ones begin with it
+
+PREFIX = record(("levels", "i4"), ("hits", "i4"))  # bit l: there is a list at level l; messages that held it
+BLOCK = record(
+    ("start", "i4"),  # its entries
+    ("n_rows", "i4"),
+    ("room", "i4"),  # its range has 2**room rows; NOTHING if it has none
+    ("low", "i4"),  # ranks of the first and the last word after the prefix, UNRANKED for block 0
+    ("high", "i4"),
+    ("next", "i4"),
+    ("n_words", "i4"),  # that made the interval, and their probabilities
+    ("p_most", "f4"),
+    ("p_sum", "f4"),
+)
+ENTRY = record(("slot", "i4"), ("generation", "i4"))
+
+N_PREFIXES, N_LISTS, N_BLOCKS, N_DEAD, N_SEEN = range(5)  # positions in `heads`: what is used, and messages seen
+PROBED, TOUCHED, CANDIDATES, UNLINKED, REVIVED = range(5, 10)  # and counts of work
+N_HEADS = 10
+
+USED, N_RANGES = 31, 32  # positions in `ranges`: rows of all ranges; and how many positions
+
+HISTOGRAM = 6  # level down to which messages are counted by cell
+
+
+class TreeLayout(NamedTuple):
+    """An AOIQ-tree."""
+
+    heads: Longs  # int64[N_HEADS]
+    firsts: Ints  # int32[n_terms]: number of the prefix of this one word, or NOTHING
+    prefix_keys: Longs  # int64[power of 2]: prefix and its next word, + 1; 0 where there is none
+    prefix_ids: Ints  # int32: beside it, the longer prefix
+    prefixes: Array  # PREFIX[]
+    list_keys: Longs  # int64[power of 2]: node and prefix, + 1; 0 where there is none
+    list_heads: Ints  # int32: beside it, the first block
+    blocks: Array  # BLOCK[]
+    entries: Array  # ENTRY[]
+    ranges: Longs  # int64[N_RANGES]: position + 1 of the first free range of each size, whose first slot names the next
+
+
+class Habits(NamedTuple):
+    """What messages were like lately."""
+
+    ranks: Ints  # int32[n_terms]: the order of words, UNRANKED where nobody asks for it
+    seen: Ints  # int32[n_terms]: messages that held each word
+    cells: Ints  # int32[]: messages in each cell of each level up to HISTOGRAM, one level after another
+
+
+@kernel
+def place_of(keys, key):
+    """Where a key is, or would be."""
+    mixed = (key & 0x7FFFFFFF) * 0x2C9277B5 ^ (key >> 31) * 0x5F356495
+    place = (mixed ^ (mixed >> 29)) & (keys.size - 1)
+    while keys[place] != 0 and keys[place] != key + 1:
+        place = (place + 1) & (keys.size - 1)
+    return place
+
+
+@kernel
+def pair_key(left, right):
+    """One number for two of 31 bits."""
+    return np.int64(left) << 31 | np.int64(right)
+
+
+@kernel
+def node_code(level, column, row):
+    """One number for a node of any level."""
+    return ((np.int64(1) << level | row) << level) | column
+
+
+@kernel
+def first_cell(level):
+    """Where the cells of a level begin in `cells`."""
+    return ((1 << 2 * level) - 1) // 3
+
+
+@kernel
+def share_of(cells, level, column, row):
+    """The share of messages that fall into a node; below the histogram they are taken to lie evenly."""
+    known = min(level, HISTOGRAM)
+    up = level - known
+    n = cells[first_cell(known) + ((row >> up) << known) + (column >> up)]
+    return (n + 0.25) / (cells[0] + 1.0) / (1 << 2 * up)
+
+
+@kernel
+def chance_of(seen, n_seen, term):
+    """The probability that a message holds a word."""
+    return (seen[term] + 1.0) / (n_seen + 2.0)

@@ -1,0 +1,76 @@
+"""How far each Nearest subscription still looks: a box around its ball, kept where indexes read it.
+
+A message farther away than the floor of a buffer (`engines.results`) can no longer enter it, so the **ball** around the
+place of the subscription with that radius is all that an index must cover. A buffer without a floor is **open**: its
+ball is everything. Balls shrink as better messages come, which only makes an old filing cover too much, and grow when a
+result is evaluated anew, which must be followed at once.
+
+Boxes are float32, rounded outward, and lie over wrapped longitudes under haversine: they filter, the distance decides.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nearcast.columns.arena import record
+from nearcast.jit import kernel
+from nearcast.space.distance import EUCLIDEAN, wrap
+from nearcast.space.regions import circle_box
+
+_BLUR, _TINY = 2.4e-7, 1e-37  # float32 is off by less than this share of a coordinate, or than this near zero
+_HUGE = 3e38  # beyond it float32 knows only infinity
+NO_WORD = -1
+
+FILED = record(
+    ("x0", "f4"),  # the box around the ball
+    ("y0", "f4"),
+    ("x1", "f4"),
+    ("y1", "f4"),
+    ("reach", "f4"),  # radius that the box was made for
+    ("generation", "i4"),  # entries of another generation are dead; it never starts anew, so slots may be used again
+    ("widened", "i4"),  # number of its last growth in the batch under way, 0 for none
+    ("level", "i4"),  # of the cells that it is filed in
+    ("n_rows", "i4"),  # entries of its generation
+    ("word", "i4"),  # that an entry's list does not settle, or NO_WORD
+)
+
+
+@kernel
+def below(value):
+    """The value, or a float32 not far below it."""
+    return np.float32(min(value - abs(value) * _BLUR - _TINY, _HUGE)) if value > -_HUGE else np.float32(-math.inf)
+
+
+@kernel
+def above(value):
+    """The value, or a float32 not far above it."""
+    return np.float32(max(value + abs(value) * _BLUR + _TINY, -_HUGE)) if value < _HUGE else np.float32(math.inf)
+
+
+@kernel
+def draw_box(own, metric, x, y, floor):
+    """Put the box around a subscription's ball into its row, of `FILED`."""
+    x0, y0, x1, y1 = -math.inf, -math.inf, math.inf, math.inf
+    if floor != -math.inf:
+        x0, y0, x1, y1 = circle_box(metric, x, y, -floor)
+    own.x0, own.y0, own.x1, own.y1 = below(x0), below(y0), above(x1), above(y1)
+    own.reach = above(-floor)
+
+
+@kernel
+def level_of(own, metric, x, y, bounds, deepest):
+    """The deepest level of a quadtree whose cells are at least as wide and high as the box; 0 for an open one."""
+    if own.reach == math.inf:
+        return 0
+    if metric != EUCLIDEAN:
+        x = wrap(x)
+    half_x, half_y = max(own.x1 - x, x - own.x0), max(own.y1 - y, y - own.y0)
+    width, height = bounds[2] - bounds[0], bounds[3] - bounds[1]
+    level = 0
+    while level < deepest and 2.01 * half_x <= width * 0.5 and 2.01 * half_y <= height * 0.5:
+        width *= 0.5
+        height *= 0.5
+        level += 1
+    return level

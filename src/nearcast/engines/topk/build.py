@@ -1,0 +1,202 @@
+"""Words that have grown are cut into cells and groups anew; subscriptions are filed and taken out: kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.engines.blocks import USED, block_class, block_fits, block_room, take_block
+from nearcast.engines.topk.groups import (
+    add_posting,
+    bound_cell,
+    clear_group,
+    file_posting,
+    free_list,
+    unfile_posting,
+    widen_cell,
+)
+from nearcast.engines.topk.keys import code_of, key_of, rest_of, tilt_of
+from nearcast.engines.topk.layout import BUILDS, MANY, REST_BITS
+from nearcast.jit import kernel
+from nearcast.window.curve import CURVE_BITS, to_point
+
+_GROWTH = 2  # a word is cut anew when it has so many times the postings, or half as many squared
+_DEPTH = 3 * CURVE_BITS + 4  # ranges that wait while a square is cut into quarters, again and again
+
+
+@kernel
+def group_size(shape):
+    """Postings of a group, as they are when a full cell is cut."""
+    return max(8, shape.cell // shape.groups)
+
+
+@kernel
+def has_outgrown(row, shape):
+    """Has a word so many postings more than when it was cut?"""
+    return row.n >= _GROWTH * max(row.built, group_size(shape))
+
+
+@kernel
+def cut_cells(codes, shape, starts, firsts):
+    """Cut sorted places into squares of at most `shape.cell`; writes where each starts and its first place.
+
+    Returns their number. A square of the quadtree is a range of the curve.
+
+    Paper: [SKYPE] section 5.1, the quadtree.
+    Departs: every word has a quadtree of its own, so that no message looks into cells where its words do not occur.
+    """
+    stack = np.empty((_DEPTH, 3), dtype=np.int64)
+    stack[0, 0], stack[0, 1], stack[0, 2] = 0, codes.size, 2 * CURVE_BITS
+    n_stack = 1
+    n = 0
+    while n_stack > 0:
+        n_stack -= 1
+        low, high, bits = stack[n_stack, 0], stack[n_stack, 1], stack[n_stack, 2]
+        if high - low <= shape.cell or bits == 0:
+            starts[n] = low
+            firsts[n] = (codes[low] >> bits) << bits if n > 0 else 0
+            n += 1
+            continue
+        end = high
+        while end > low:  # the last quarter first: the first one is taken from the stack next
+            quarter = codes[end - 1] >> (bits - 2)
+            begin = end - 1
+            while begin > low and codes[begin - 1] >> (bits - 2) == quarter:
+                begin -= 1
+            stack[n_stack, 0], stack[n_stack, 1], stack[n_stack, 2] = begin, end, bits - 2
+            n_stack += 1
+            end = begin
+    return n
+
+
+@kernel
+def cut_groups(alphas, shape, lows):
+    """Cut sorted alphas into quantiles; writes the first alpha of each and returns their number.
+
+    Paper: [SKYPE] section 5.3.1, the alpha-partition; alpha instead of alpha / (1 - alpha), which orders alike.
+    """
+    n_groups = min(shape.groups, (alphas.size + group_size(shape) - 1) // group_size(shape))
+    lows[0] = -1.0
+    n = 1
+    for i in range(1, n_groups):
+        low = alphas[alphas.size * i // n_groups]
+        if low > max(lows[n - 1], alphas[0]):
+            lows[n] = low
+            n += 1
+    return n
+
+
+@kernel
+def collect(index, term, shape):
+    """All postings of a word, in the order of their places: marks, keys, and their places along the curve."""
+    row = index.lists[term]
+    codes = np.empty(row.n, dtype=np.int64)
+    marks = np.empty(row.n, dtype=np.int64)
+    keys = np.empty(row.n, dtype=np.float32)
+    n = 0
+    for at in range(row.start, row.start + row.n_groups):
+        group = index.groups[at]
+        for i in range(group.start, group.start + group.n):
+            marks[n], keys[n] = index.postings[i].mark, index.postings[i].key
+            codes[n] = code_of(index.faces[marks[n] >> REST_BITS], shape)
+            n += 1
+    order = np.argsort(codes)
+    return marks[order], keys[order], codes[order]
+
+
+@kernel
+def rebuild(index, term, shape):
+    """Cut a word into cells and groups anew; returns False, and does nothing, if there is no room."""
+    marks, keys, codes = collect(index, term, shape)
+    n = marks.size
+    starts = np.empty(n + 1, dtype=np.int64)
+    firsts = np.empty(n + 1, dtype=np.int64)
+    n_cells = cut_cells(codes, shape, starts, firsts)
+    starts[n_cells] = n
+    lows = np.empty(n + shape.groups, dtype=np.float64)
+    cell_of = np.empty(n + shape.groups, dtype=np.int64)
+    n_groups = 0
+    for cell in range(n_cells):
+        alphas = np.empty(starts[cell + 1] - starts[cell], dtype=np.float64)
+        for i in range(alphas.size):
+            alphas[i] = index.faces[marks[starts[cell] + i] >> REST_BITS].alpha
+        n_new = cut_groups(np.sort(alphas), shape, lows[n_groups:])
+        cell_of[n_groups : n_groups + n_new] = cell
+        n_groups += n_new
+    if not block_fits(index.group_blocks, index.groups.size, block_class(n_groups)):
+        return False
+    if index.posting_blocks[USED] + 2 * n + n_groups > index.postings.size:
+        return False
+    row = index.lists[term]
+    free_list(index, term)
+    row.start = take_block(index.group_blocks, index.groups["start"], block_class(n_groups))
+    row.n_groups, row.built = n_groups, n
+    groups = index.groups
+    for at in range(row.start + n_groups - 1, row.start - 1, -1):
+        cell = cell_of[at - row.start]
+        clear_group(groups[at], firsts[cell], lows[at - row.start])
+        if at + 1 < row.start + n_groups and groups[at + 1].code == groups[at].code:
+            groups[at].n_more = groups[at + 1].n_more + 1
+        if at > row.start and cell_of[at - row.start - 1] == cell:
+            continue
+        for i in range(starts[cell], starts[cell + 1]):
+            face = index.faces[marks[i] >> REST_BITS]
+            own = at
+            while own < at + groups[at].n_more and groups[own + 1].low <= face.alpha:
+                own += 1
+            add_posting(index, own, marks[i], keys[i], tilt_of(face.alpha))
+            widen_cell(groups[at], face)
+        bound_cell(groups, at)
+    index.work[BUILDS] += 1
+    return True
+
+
+@kernel
+def make_ready(index, subscriptions, slot, shape):
+    """Cut the words of a subscription anew that have outgrown their cells; is there room then to file it?"""
+    row = subscriptions.rows[slot]
+    n_postings = 0
+    for i in range(row.term_start, row.term_start + row.n_terms):
+        own = index.lists[subscriptions.terms[i]]
+        if own.n_groups > 0:
+            if has_outgrown(own, shape) and not rebuild(index, subscriptions.terms[i], shape):
+                return False
+            n_postings += block_room(block_class(own.n + 1))
+        else:
+            n_postings += 1
+    if index.posting_blocks[USED] + n_postings > index.postings.size:
+        return False
+    return index.group_blocks[USED] + row.n_terms <= index.groups.size
+
+
+@kernel
+def file_many(index, slots, first, subscriptions, idf, buffers, shape):
+    """File subscriptions from position `first` on; returns the position at which there was no room."""
+    terms, counts = subscriptions.terms, subscriptions.counts
+    for i in range(first, slots.size):
+        slot = slots[i]
+        if not make_ready(index, subscriptions, slot, shape):
+            return i
+        row = subscriptions.rows[slot]
+        face = index.faces[slot]
+        face.x, face.y, face.z = to_point(shape.metric, row.x, row.y)
+        face.floor, face.alpha = buffers[slot].floor, row.share
+        code = code_of(face, shape)
+        for j in range(row.term_start, row.term_start + row.n_terms):
+            reach, n_rest = rest_of(terms, counts, row, idf, j)
+            mark = (np.int64(slot) << REST_BITS) + min(n_rest, MANY)
+            file_posting(index, slot, terms[j], code, mark, key_of(face.floor, face.alpha, reach))
+    return slots.size
+
+
+@kernel
+def unfile_many(index, slots, subscriptions, shape):
+    """Take subscriptions out; words that have shrunk are cut anew where there is room."""
+    for slot in slots:
+        row = subscriptions.rows[slot]
+        code = code_of(index.faces[slot], shape)
+        for i in range(row.term_start, row.term_start + row.n_terms):
+            term = subscriptions.terms[i]
+            n_left = unfile_posting(index, slot, term, code)
+            own = index.lists[term]
+            if n_left > 0 and own.built > group_size(shape) and n_left * _GROWTH * _GROWTH <= own.built:
+                rebuild(index, term, shape)

@@ -1,0 +1,73 @@
+"""The index and the subscriptions go in; nothing comes out, unless they contradict each other: then AssertionError."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from nearcast.columns.arena import Array
+from nearcast.columns.subscriptions import PointTable
+from nearcast.engines.blocks import block_room
+from nearcast.engines.topk.groups import find_group
+from nearcast.engines.topk.keys import code_of, key_of, rest_of, tilt_of
+from nearcast.engines.topk.layout import MANY, REST_BITS, Shape, SubscriptionLayout
+from nearcast.window.curve import to_point
+
+
+def check_index(index: SubscriptionLayout, shape: Shape, table: PointTable, buffers: Array) -> None:
+    """Every word of every subscription is filed once, where it belongs, and no bound is too tight."""
+    filed = _check_groups(index)
+    layout, idf = table.layout, table.vocabulary.idf
+    for slot in table.used_slots.tolist():
+        row, face = layout.rows[slot], index.faces[slot]
+        assert (face.x, face.y, face.z) == to_point(shape.metric, row.x, row.y)
+        assert (face.floor, face.alpha) == (buffers[slot].floor, row.share)
+        code = code_of(face, shape)
+        for at in range(row.term_start, row.term_start + row.n_terms):
+            term = int(layout.terms[at])
+            group, mark, key = filed.pop((slot, term))
+            first, own = find_group(index, term, code, face.alpha)
+            assert group == own
+            reach, n_rest = rest_of(layout.terms, layout.counts, row, idf, at)
+            assert mark & MANY == min(n_rest, MANY)
+            assert key == key_of(face.floor, face.alpha, reach)
+            head = index.groups[first]
+            assert index.groups[own].tilt <= tilt_of(face.alpha)
+            assert head.x0 <= face.x <= head.x1, "point outside of its cell"
+            assert head.y0 <= face.y <= head.y1, "point outside of its cell"
+            assert head.z0 <= face.z <= head.z1, "point outside of its cell"
+    assert not filed, "postings of nobody"
+
+
+def _check_groups(index: SubscriptionLayout) -> dict[tuple[int, int], tuple[int, int, float]]:
+    """Group, mark and key of every posting by subscription and word; all groups are sorted and bounded."""
+    filed: dict[tuple[int, int], tuple[int, int, float]] = {}
+    taken: list[tuple[int, int]] = []
+    for term in np.flatnonzero(index.lists["n_groups"]).tolist():
+        row = index.lists[term]
+        groups = index.groups[row.start : row.start + row.n_groups]
+        assert row.n == groups["n"].sum() > 0
+        at = 0
+        while at < groups.size:
+            cell = groups[at : at + groups[at].n_more + 1]
+            assert (cell["code"] == cell["code"][0]).all()
+            assert (cell["n_more"] == np.arange(cell.size)[::-1]).all()
+            assert (np.diff(cell["low"]) > 0).all()
+            assert cell[0].cell_key == cell["key"].min()
+            assert cell[0].cell_tilt == cell["tilt"].min()
+            at += cell.size
+        for number, group in enumerate(groups, int(row.start)):
+            postings = index.postings[group.start : group.start + group.n]
+            assert (np.diff(postings["key"][np.isfinite(postings["key"])]) >= 0).all()
+            assert group.key == postings["key"].min(initial=np.inf)
+            assert group.n == 0 or group.key == postings["key"][0]
+            if group.room >= 0:
+                taken.append((int(group.start), int(group.start) + int(block_room(group.room))))
+            for posting in postings:
+                pair = (int(posting.mark) >> REST_BITS, term)
+                assert pair not in filed, "a word is filed twice"
+                filed[pair] = (number, int(posting.mark), float(posting.key))
+    taken.sort()
+    assert all(end <= start for (_, end), (start, _) in pairwise(taken)), "groups overlap"
+    return filed

@@ -1,0 +1,102 @@
+"""The engine of `TopK`: Skype."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.columns.arena import Ints, Longs, State, with_room
+from nearcast.columns.subscriptions import PointTable
+from nearcast.engines.checks import TOPK
+from nearcast.engines.contract import Changes, Stats, Surroundings
+from nearcast.engines.keeping import KeeperEngine, policy_of
+from nearcast.engines.topk.check import check_index
+from nearcast.engines.topk.index import SubscriptionIndex
+from nearcast.engines.topk.layout import CANDIDATE, MANY
+from nearcast.engines.topk.match import Probe
+from nearcast.engines.topk.moves import moved
+from nearcast.engines.topk.settings import STRATEGIES, Settings
+from nearcast.engines.topk.steps import take_steps
+from nearcast.window.window import Steps
+
+_FIRST_ROOM = 1024
+
+
+class TopKSkype(KeeperEngine):
+    """`TopK` by a subscription index of cells and groups, and by cost-based k-skybands."""
+
+    name = "skype"
+
+    def __init__(self, table: PointTable, around: Surroundings, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        super().__init__(
+            TOPK, table, around, policy_of(around, STRATEGIES[self.settings.strategy], self.settings.share)
+        )
+        self.index = SubscriptionIndex(around.space, self.settings)
+        self._probe = Probe(np.zeros(0, np.int32), np.zeros(0), np.zeros(0), np.zeros(_FIRST_ROOM, CANDIDATE))
+
+    def insert(self, slots: Ints) -> None:
+        super().insert(slots)
+        self._file(slots)
+
+    def _file(self, slots: Ints) -> None:
+        self.index.file(slots, self.table.layout, self.around.vocabulary.idf, self.results.layout.buffers)
+
+    def remove(self, slots: Ints) -> None:
+        self.index.unfile(slots, self.table.layout)
+        super().remove(slots)
+
+    def reweighed(self) -> None:
+        self.index.clear()
+        self._file(self.table.used_slots)
+
+    def refresh(self, slots: Ints) -> Changes:
+        elsewhere = moved(self.index.layout.faces, slots, self.table.layout.rows, self.index.shape.metric)
+        if elsewhere.size:
+            self.index.unfile(elsewhere, self.table.layout)
+            self._file(elsewhere)
+        return super().refresh(slots)
+
+    def _refill(self, slots: Ints, event: int, last: int, clock: int) -> None:
+        super()._refill(slots, event, last, clock)
+        self.index.refile(slots, self.table.layout, self.around.vocabulary.idf, self.results.layout.buffers)
+
+    def publish(self, steps: Steps) -> Changes:
+        n_terms = self.around.live.table.layout.rows["n_terms"][steps.arrivals[steps.arrivals >= 0]]
+        most = int(n_terms.max(initial=0))
+        old = self._probe
+        self._probe = Probe(
+            with_room(old.words, most),
+            with_room(old.units, most),
+            with_room(old.tops, (MANY + 1) * most),
+            old.candidates,
+        )
+        return super().publish(steps)
+
+    def _take(self, steps: Steps, cursor: Longs) -> int:
+        code: int = take_steps(
+            (self.index.layout, self.index.shape), steps, cursor,
+            (self.around.live.table.layout, self.table.layout), self._where,
+            (self.around.vocabulary.idf, self._scratch(), self.settings.prune_groups), (self._probe, self._found),
+            (self.results.layout, self.results.policy),
+        )  # fmt: skip
+        return code
+
+    def _find_more(self) -> None:
+        super()._find_more()
+        self._probe = self._probe._replace(candidates=np.zeros(2 * self._probe.candidates.size, CANDIDATE))
+
+    def check(self) -> None:
+        super().check()
+        check_index(self.index.layout, self.index.shape, self.table, self.results.layout.buffers)
+
+    def stats(self) -> Stats:
+        stats = super().stats()
+        own = self.index.nbytes + sum(array.nbytes for array in self._probe)
+        return {**stats, **self.index.stats(), "bytes": stats["bytes"] + own}
+
+    def state(self) -> State:
+        return {**super().state(), "index": self.index.state()}
+
+    def load(self, state: State) -> None:
+        super().load(state)
+        self.index.load(state["index"])

@@ -1,0 +1,165 @@
+"""Postings go into the groups of their words, out of them, and to other places in them: kernels.
+
+All bounds of a group stay right in place: a key that falls, or a posting that comes, moves them at once; what they lose
+when a posting leaves is won back when the word is cut anew.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.engines.blocks import block_class, block_room, give_block, take_block
+from nearcast.engines.topk.keys import code_of, key_of, rest_of, tilt_of
+from nearcast.engines.topk.layout import MANY, REFILED, REST_BITS
+from nearcast.jit import kernel
+
+
+@kernel
+def find_group(index, term, code, alpha):
+    """The first group of the cell of a word that a place belongs to, and the group of an alpha in it."""
+    groups = index.groups
+    row = index.lists[term]
+    first = np.int64(row.start)
+    end = first + row.n_groups
+    after = first + groups[first].n_more + 1
+    while after < end and groups[after].code <= code:
+        first = after
+        after = first + groups[first].n_more + 1
+    at = first
+    while at + 1 < after and groups[at + 1].low <= alpha:
+        at += 1
+    return first, at
+
+
+@kernel
+def bound_cell(groups, first):
+    """Write the least key and tilt of a cell into its first group."""
+    head = groups[first]
+    head.cell_key, head.cell_tilt = head.key, head.tilt
+    for at in range(first + 1, first + head.n_more + 1):
+        head.cell_key = min(head.cell_key, groups[at].key)
+        head.cell_tilt = min(head.cell_tilt, groups[at].tilt)
+
+
+@kernel
+def clear_group(group, code, low):
+    """Make a group empty."""
+    group.x0, group.y0, group.z0 = np.inf, np.inf, np.inf
+    group.x1, group.y1, group.z1 = -np.inf, -np.inf, -np.inf
+    group.code, group.low = code, low
+    group.tilt, group.key, group.cell_tilt, group.cell_key = np.inf, np.inf, np.inf, np.inf
+    group.start, group.n, group.room, group.n_more = 0, 0, -1, 0
+
+
+@kernel
+def widen_cell(group, face):
+    """Let the box of a cell hold a point."""
+    group.x0, group.x1 = min(group.x0, face.x), max(group.x1, face.x)
+    group.y0, group.y1 = min(group.y0, face.y), max(group.y1, face.y)
+    group.z0, group.z1 = min(group.z0, face.z), max(group.z1, face.z)
+
+
+@kernel
+def sort_in(postings, start, at, mark, key):
+    """Put a posting into its place among the sorted ones before position `at`, which is free."""
+    while at > start and postings[at - 1].key > key:
+        postings[at].mark, postings[at].key = postings[at - 1].mark, postings[at - 1].key
+        at -= 1
+    postings[at].mark, postings[at].key = mark, key
+
+
+@kernel
+def add_posting(index, at, mark, key, tilt):
+    """Put a posting into a group, which moves to a larger block when full; the caller has made sure of room."""
+    group = index.groups[at]
+    postings = index.postings
+    if group.room < 0 or group.n == block_room(group.room):
+        size_class = block_class(group.n + 1)
+        start = take_block(index.posting_blocks, postings["mark"], size_class)
+        for i in range(group.n):
+            old, new = postings[group.start + i], postings[start + i]
+            new.mark, new.key = old.mark, old.key
+        if group.room >= 0:
+            give_block(index.posting_blocks, postings["mark"], group.room, group.start)
+        group.start, group.room = start, size_class
+    sort_in(postings, group.start, group.start + group.n, mark, key)
+    group.n += 1
+    group.key = postings[group.start].key
+    group.tilt = min(group.tilt, tilt)
+
+
+@kernel
+def take_posting(index, at, slot):
+    """Take a subscription's posting out of a group."""
+    group = index.groups[at]
+    postings = index.postings
+    end = group.start + group.n
+    i = np.int64(group.start)
+    while postings[i].mark >> REST_BITS != slot:
+        i += 1
+    while i + 1 < end:
+        postings[i].mark, postings[i].key = postings[i + 1].mark, postings[i + 1].key
+        i += 1
+    group.n -= 1
+    group.key = postings[group.start].key if group.n > 0 else np.inf
+
+
+@kernel
+def free_list(index, term):
+    """Give back all groups of a word."""
+    row = index.lists[term]
+    for at in range(row.start, row.start + row.n_groups):
+        group = index.groups[at]
+        if group.room >= 0:
+            give_block(index.posting_blocks, index.postings["mark"], group.room, group.start)
+    if row.n_groups > 0:
+        give_block(index.group_blocks, index.groups["start"], block_class(row.n_groups), row.start)
+    row.n_groups = 0
+
+
+@kernel
+def file_posting(index, slot, term, code, mark, key):
+    """File a word of a subscription; the caller has made sure of room."""
+    row = index.lists[term]
+    if row.n_groups == 0:
+        row.start = take_block(index.group_blocks, index.groups["start"], block_class(1))
+        row.n_groups, row.n, row.built = 1, 0, 0
+        clear_group(index.groups[row.start], 0, -1.0)
+    face = index.faces[slot]
+    first, at = find_group(index, term, code, face.alpha)
+    add_posting(index, at, mark, key, tilt_of(face.alpha))
+    widen_cell(index.groups[first], face)
+    bound_cell(index.groups, first)
+    row.n += 1
+
+
+@kernel
+def unfile_posting(index, slot, term, code):
+    """Take out a word of a subscription; returns how many postings the word has left."""
+    row = index.lists[term]
+    first, at = find_group(index, term, code, index.faces[slot].alpha)
+    take_posting(index, at, slot)
+    bound_cell(index.groups, first)
+    row.n -= 1
+    if row.n == 0:
+        free_list(index, term)
+    return row.n
+
+
+@kernel
+def refile(index, subscriptions, idf, slot, floor, shape):
+    """The floor of a subscription has changed: move its postings to where they belong now."""
+    terms, counts = subscriptions.terms, subscriptions.counts
+    row = subscriptions.rows[slot]
+    face = index.faces[slot]
+    face.floor = floor
+    code = code_of(face, shape)
+    index.work[REFILED] += 1
+    for i in range(row.term_start, row.term_start + row.n_terms):
+        reach, n_rest = rest_of(terms, counts, row, idf, i)
+        first, at = find_group(index, terms[i], code, face.alpha)
+        take_posting(index, at, slot)
+        add_posting(
+            index, at, (slot << REST_BITS) + min(n_rest, MANY), key_of(floor, face.alpha, reach), tilt_of(face.alpha)
+        )
+        bound_cell(index.groups, first)

@@ -1,0 +1,121 @@
+"""The arrays of the subscription index: subscriptions are filed and taken out, and the arrays grow."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Floats, Ints, State, with_room
+from nearcast.columns.subscriptions import PointLayout
+from nearcast.engines.blocks import N_HEADS, USED
+from nearcast.engines.topk.build import file_many, unfile_many
+from nearcast.engines.topk.layout import (
+    BUILDS,
+    CANDIDATES,
+    CELLS,
+    CELLS_SKIPPED,
+    FACE,
+    GROUP,
+    GROUPS,
+    GROUPS_SKIPPED,
+    LIST,
+    N_WORK,
+    POSTING,
+    REFILED,
+    VERIFIED,
+    VISITED,
+    Shape,
+    SubscriptionLayout,
+)
+from nearcast.engines.topk.settings import Settings
+from nearcast.engines.topk.steps import refile_many
+from nearcast.space.space import Space
+from nearcast.window.index import frame_of
+
+_FIRST_ROOM = 256
+
+_WORK = {
+    "cells": CELLS,
+    "cells skipped": CELLS_SKIPPED,
+    "groups": GROUPS,
+    "groups skipped": GROUPS_SKIPPED,
+    "visited": VISITED,
+    "candidates": CANDIDATES,
+    "verified": VERIFIED,
+    "refiled": REFILED,
+    "builds": BUILDS,
+}
+
+
+class SubscriptionIndex:
+    """Subscriptions by word, place, alpha and floor."""
+
+    def __init__(self, space: Space, settings: Settings) -> None:
+        frame = frame_of(space)
+        y, y_scale = frame.y, frame.y_scale
+        if space.metric == "haversine":  # latitudes are taken by their sines
+            y, top = (math.sin(math.radians(lat)) for lat in space.bounds[1::2])
+            y_scale = 1.0 / (top - y) if top > y else 0.0
+        self.shape = Shape(settings.cell, settings.groups, frame.metric, frame.x, y, frame.x_scale, y_scale)
+        self._work = np.zeros(N_WORK, dtype=np.int64)
+        self.clear()
+
+    def clear(self) -> None:
+        """File nobody."""
+        self.layout = SubscriptionLayout(
+            np.zeros(0, dtype=FACE),
+            np.zeros(0, dtype=LIST),
+            np.zeros(_FIRST_ROOM, dtype=GROUP),
+            np.zeros(N_HEADS, dtype=np.int64),
+            np.zeros(_FIRST_ROOM, dtype=POSTING),
+            np.zeros(N_HEADS, dtype=np.int64),
+            self._work,
+        )
+
+    def file(self, slots: Ints, subscriptions: PointLayout, idf: Floats, buffers: Array) -> None:
+        """File subscriptions that are not, under the floors of their buffers."""
+        self.layout = self.layout._replace(
+            faces=with_room(self.layout.faces, int(slots.max(initial=-1)) + 1),
+            lists=with_room(self.layout.lists, idf.size),
+        )
+        done = 0
+        while True:
+            done = file_many(self.layout, slots, done, subscriptions, idf, buffers, self.shape)
+            if done == slots.size:
+                return
+            old = self.layout
+            self.layout = old._replace(
+                groups=with_room(old.groups, old.groups.size + 1),
+                postings=with_room(old.postings, old.postings.size + 1),
+            )
+
+    def unfile(self, slots: Ints, subscriptions: PointLayout) -> None:
+        """Take subscriptions out."""
+        unfile_many(self.layout, slots, subscriptions, self.shape)
+
+    def refile(self, slots: Ints, subscriptions: PointLayout, idf: Floats, buffers: Array) -> None:
+        """File subscriptions under the floors that their buffers have now."""
+        refile_many(self.layout, subscriptions, idf, slots, buffers, self.shape)
+
+    def _used(self) -> SubscriptionLayout:
+        old = self.layout
+        return old._replace(
+            groups=old.groups[: old.group_blocks[USED]], postings=old.postings[: old.posting_blocks[USED]]
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in use; room ahead is never touched, so the system has not given it out yet."""
+        return sum(array.nbytes for array in self._used())
+
+    def stats(self) -> dict[str, int]:
+        """Counts of work."""
+        return {name: int(self._work[at]) for name, at in _WORK.items()}
+
+    def state(self) -> State:
+        return self._used()._asdict()
+
+    def load(self, state: State) -> None:
+        self.layout = SubscriptionLayout(*(state[name] for name in SubscriptionLayout._fields))
+        self._work = self.layout.work

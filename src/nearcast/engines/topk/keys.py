@@ -1,0 +1,87 @@
+"""Numbers that subscriptions are filed under: how much text a subscription needs at least, and where it lies: kernels.
+
+A message m enters the buffer of subscription s if floor <= alpha S + (1 - alpha) T, with S the nearness and T the
+cosine. So T must reach need + tilt (1 - S), where need = (floor - alpha) / (1 - alpha) and tilt = alpha / (1 - alpha).
+Words are ordered from the rarest to the most frequent; if w is the first that s and m share, T is at most the length of
+the unit vector of s from w on, its *reach*, times that of m. Hence the key, need / reach: below it, plus
+tilt (1 - S), no message's rest of words from w on is long enough.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nearcast.jit import kernel
+from nearcast.space.distance import HAVERSINE
+from nearcast.window.curve import grid_line, hilbert
+
+_LOOSE = 1e-12
+_BLUR = 1e-6  # relative; more than a float32 is off
+_SHARP = 1e-9  # an alpha that is nearer to 1 leaves nothing to the text
+_STEEPEST = 1e9
+
+
+@kernel
+def rounded_down(value):
+    """A float32 that is not above the value."""
+    return np.float32(value - _BLUR * abs(value) - _LOOSE)
+
+
+@kernel
+def comes_before(weight, term, other_weight, other_term):
+    """Is a word rarer than another?"""
+    return weight > other_weight or (weight == other_weight and term < other_term)
+
+
+@kernel
+def rest_of(terms, counts, row, idf, at):
+    """Length of a subscription's unit vector from one of its words on, and how many words come after it."""
+    term = terms[at]
+    weight = idf[term]
+    total = (counts[at] * weight) * (counts[at] * weight)
+    n_rest = 0
+    for i in range(row.term_start, row.term_start + row.n_terms):
+        other = idf[terms[i]]
+        if comes_before(weight, term, other, terms[i]):
+            total += (counts[i] * other) * (counts[i] * other)
+            n_rest += 1
+    return min(1.0, math.sqrt(total) / row.norm * (1.0 + _LOOSE)), n_rest
+
+
+@kernel
+def text_needed(floor, alpha):
+    """The cosine that a message at the very place of the subscription needs, or less."""
+    if floor == -np.inf or 1.0 - alpha < _SHARP:
+        return -np.inf
+    return (floor - _LOOSE - alpha) / (1.0 - alpha)
+
+
+@kernel
+def key_of(floor, alpha, reach):
+    """What a posting is sorted by.
+
+    Paper: [SKYPE] section 5.3, kScore* of theorems 3 and 4.
+    Departs: divides by the subscription's own weights, so that one number stands for both sides of theorem 4; bounds
+    cosines by the lengths of vectors (Cauchy-Schwarz) instead of by sums times maxima.
+    """
+    need = text_needed(floor, alpha)
+    return rounded_down(need / reach if need > 0.0 else need)
+
+
+@kernel
+def tilt_of(alpha):
+    """How much more text a message needs for each unit of nearness that it lacks."""
+    return rounded_down(min(alpha / max(1.0 - alpha, 1e-300), _STEEPEST))
+
+
+@kernel
+def code_of(face, shape):
+    """Where along the curve a subscription lies. Latitudes are taken by their sines."""
+    x = face.x
+    y = face.y
+    if shape.metric == HAVERSINE:
+        x = math.atan2(face.y, face.x) * (180.0 / math.pi)
+        y = face.z
+    return hilbert(grid_line(x, shape.x, shape.x_scale), grid_line(y, shape.y, shape.y_scale))

@@ -1,0 +1,85 @@
+"""The subscription index as arrays: for each word its cells, their groups, and the postings of groups.
+
+A **posting** is one word of a subscription. Postings of a word that lie near each other are a **cell**, a square of the
+quadtree along a Hilbert curve; a cell is cut into **groups** of subscriptions with about the same alpha; in a group
+postings are sorted by their **key**, the share of a message's words from this one on that the subscription needs at
+least, wherever the message lies. The groups of a word lie side by side, cell after cell; what concerns a whole cell is
+in its first group.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from nearcast.columns.arena import Array, Longs, record
+
+FACE = record(  # what the filter knows of a subscription
+    ("x", "f8"),  # its point, see window/curve.py
+    ("y", "f8"),
+    ("z", "f8"),
+    ("floor", "f8"),  # of its buffer when its postings were last filed
+    ("alpha", "f8"),
+)
+LIST = record(  # of a word
+    ("start", "i4"),  # its first group
+    ("n_groups", "i4"),
+    ("n", "i4"),  # postings
+    ("built", "i4"),  # postings when it was cut into cells
+)
+GROUP = record(
+    ("x0", "f8"),  # a box around the points of the cell
+    ("y0", "f8"),
+    ("z0", "f8"),
+    ("x1", "f8"),
+    ("y1", "f8"),
+    ("z1", "f8"),
+    ("code", "i8"),  # the cell: from this place along the curve on
+    ("low", "f8"),  # the group: from this alpha on
+    ("tilt", "f4"),  # at most the least alpha / (1 - alpha)
+    ("key", "f4"),  # the least key, infinite if there is none
+    ("cell_tilt", "f4"),  # of all groups of the cell
+    ("cell_key", "f4"),
+    ("start", "i4"),  # its postings
+    ("n", "i4"),
+    ("room", "i4"),  # their size class
+    ("n_more", "i4"),  # groups of the cell after this one
+)
+POSTING = record(
+    ("mark", "i4"),  # slot and, in the lowest bits, how many of the subscription's words come after this one
+    ("key", "f4"),
+)
+REST_BITS = 3
+MANY = (1 << REST_BITS) - 1  # words after this one, or more
+CANDIDATE = record(
+    ("near", "f8"),  # at most so near
+    ("slot", "i4"),
+    ("word", "i4"),  # which of the message's words found it
+)
+
+# positions in `work`
+CELLS, CELLS_SKIPPED, GROUPS, GROUPS_SKIPPED, VISITED, CANDIDATES, VERIFIED, REFILED, BUILDS = range(9)
+N_WORK = 9
+
+
+class SubscriptionLayout(NamedTuple):
+    """The subscription index."""
+
+    faces: Array  # FACE[n_slots]
+    lists: Array  # LIST[n_terms]
+    groups: Array  # GROUP[]
+    group_blocks: Longs  # int64[N_HEADS]: which of them are free, see blocks.py
+    postings: Array  # POSTING[]
+    posting_blocks: Longs  # int64[N_HEADS]
+    work: Longs  # int64[N_WORK]
+
+
+class Shape(NamedTuple):
+    """How words are cut, and where the curve runs."""
+
+    cell: int  # most postings of a cell, unless they lie in one place
+    groups: int  # of a full cell
+    metric: int
+    x: float
+    y: float
+    x_scale: float
+    y_scale: float

@@ -1,0 +1,253 @@
+"""A message goes in; the subscriptions whose buffers it may enter come out, with its exact ranks: kernels.
+
+Words are taken from the rarest on. For each, cells, groups and postings are skipped whose keys say that the rest of the
+message from this word on is too short for them, wherever it lies or at least from as far away as it is. What is left is
+looked at one by one: first by place and the length of its own rest, then by its whole text, then by the exact score.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Floats, Ints
+from nearcast.columns.scores import gather, scatter
+from nearcast.engines.checks import TOPK, rank
+from nearcast.engines.topk.keys import comes_before, text_needed
+from nearcast.engines.topk.layout import (
+    CANDIDATES,
+    CELLS,
+    CELLS_SKIPPED,
+    GROUPS,
+    GROUPS_SKIPPED,
+    MANY,
+    REST_BITS,
+    VERIFIED,
+    VISITED,
+)
+from nearcast.jit import NEED_ROOM, kernel, prefetch
+from nearcast.window.curve import at_least, box_squared, to_point
+
+_LOOSE = 1e-12
+_AHEAD = 8  # what is looked at so much later is fetched
+
+
+class Aim(NamedTuple):
+    """A message's point and the space."""
+
+    x: float
+    y: float
+    z: float
+    metric: int
+    max_distance: float
+
+
+class Probe(NamedTuple):
+    """Scratch for one message."""
+
+    words: Ints  # int32[n]: its words, the rarest first
+    units: Floats  # float64[n]: their weights in its unit vector
+    tops: Floats  # float64[n * (MANY + 1)]: by word and number of words after it: the longest that its rest can be
+    candidates: Array  # CANDIDATE[]
+
+
+@kernel
+def line_up(messages, message, idf, probe):
+    """Write the words of a message, the rarest first, and their unit weights: a shell sort."""
+    words, units = probe.words, probe.units
+    n = message.n_terms
+    for i in range(n):
+        words[i] = messages.terms[message.term_start + i]
+        units[i] = messages.counts[message.term_start + i] * idf[words[i]] / message.norm
+    gap = 1
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, n):
+            word, unit = words[i], units[i]
+            j = i
+            while j >= gap and comes_before(idf[word], word, idf[words[j - gap]], words[j - gap]):
+                words[j], units[j] = words[j - gap], units[j - gap]
+                j -= gap
+            words[j], units[j] = word, unit
+        gap //= 3
+
+
+@kernel
+def measure_rests(probe, n):
+    """Write, for every word, the length of the message's unit vector from it on, if only so many more words count.
+
+    Paper: [SKYPE] section 5.2, wtsum and maxwt (equations 5 and 6) and the unseen keywords (equation 7).
+    Departs: a subscription of r more words meets at most r of the message's, so their r largest weights are taken.
+    """
+    units, tops = probe.units, probe.tops
+    best = np.zeros(MANY)  # squares of the largest weights after the word at hand
+    total = 0.0
+    for i in range(n - 1, -1, -1):
+        square = units[i] * units[i]
+        at = i * (MANY + 1)
+        partial = square
+        for r in range(MANY):
+            tops[at + r] = math.sqrt(partial) * (1.0 + _LOOSE)
+            partial += best[r]
+        tops[at + MANY] = math.sqrt(square + total) * (1.0 + _LOOSE)
+        total += square
+        for r in range(MANY):
+            if square > best[r]:
+                best[r], square = square, best[r]
+
+
+@kernel
+def nearness(aim, squared):
+    """What the nearness of two places does not exceed whose points lie that far apart, squared."""
+    return max(0.0, 1.0 - at_least(aim.metric, squared) / aim.max_distance) + _LOOSE
+
+
+@kernel
+def sift_group(index, group, limits, aim, tops, word, candidates, n):
+    """Add the subscriptions of a group that may want the message to the candidates; returns their number.
+
+    `limits` are what the cell's distance adds to every key, and where the group ends: at the first key, since keys are
+    sorted, that exceeds it.
+
+    Paper: [SKYPE] section 5.2, theorems 1 and 2; section 5.3.2, theorem 4.
+    Departs: places are compared as they are, instead of by inner and outer bounds; a number of words after this one
+    stands for the maximal weight.
+    """
+    postings, faces, work = index.postings, index.faces, index.work
+    lack, last = limits
+    start = np.int64(group.start)
+    end = start + group.n
+    at = start
+    while at < end and postings[at].key + lack <= last:
+        posting = postings[at]
+        at += 1
+        if at + _AHEAD < end:
+            prefetch(faces, postings[at + _AHEAD].mark >> REST_BITS)
+        top = tops[word * (MANY + 1) + (posting.mark & MANY)]
+        key = np.float64(posting.key)
+        if key + lack > top:
+            continue
+        slot = posting.mark >> REST_BITS
+        face = faces[slot]
+        text = top
+        if key > 0.0:
+            text = min(top, text_needed(face.floor, face.alpha) / key * top)
+        dx, dy, dz = face.x - aim.x, face.y - aim.y, face.z - aim.z
+        near = nearness(aim, dx * dx + dy * dy + dz * dz)
+        if face.alpha * near + (1.0 - face.alpha) * text + _LOOSE >= face.floor:
+            candidate = candidates[n]
+            candidate.slot, candidate.word, candidate.near = slot, word, near
+            n += 1
+    work[VISITED] += at - start
+    return n
+
+
+@kernel
+def sift_word(index, word, aim, probe, n, prune):
+    """Look through the cells of one of the message's words; returns the number of candidates, or NEED_ROOM.
+
+    Paper: [SKYPE] section 5.4, algorithm 1; section 5.3, theorem 3 and lemma 6.
+    Departs: lemma 6 takes the text that the word leaves possible, instead of 1.
+    """
+    groups, candidates, tops, work = index.groups, probe.candidates, probe.tops, index.work
+    row = index.lists[probe.words[word]]
+    reach = tops[word * (MANY + 1) + MANY]
+    at = np.int64(row.start)
+    end = at + row.n_groups
+    while at < end:
+        first = groups[at]
+        after = at + first.n_more + 1
+        lack = max(0.0, 1.0 - nearness(aim, box_squared(aim.x, aim.y, aim.z, first)))
+        work[CELLS] += 1
+        if prune and first.cell_key + first.cell_tilt * lack > reach:
+            work[CELLS_SKIPPED] += 1
+            at = after
+            continue
+        work[GROUPS] += after - at
+        while at < after:
+            group = groups[at]
+            added = group.tilt * lack
+            at += 1
+            if prune and group.key + added > reach:
+                work[GROUPS_SKIPPED] += 1
+                continue
+            if n + group.n > candidates.size:
+                return NEED_ROOM
+            n = sift_group(index, group, (added, reach if prune else np.inf), aim, tops, word, candidates, n)
+    return n
+
+
+@kernel
+def verify(candidates, arrival, messages, subscriptions, where, words, faces, found):
+    """Write the candidates whose buffers the message enters, and its ranks; returns their number.
+
+    A subscription is taken by the first word that it shares, since what that word lets pass no other need look at.
+    `arrival` is (message, clock), `words` are idf, the scattered message, and its words, the rarest first.
+    """
+    slot, clock = arrival
+    idf, dense, ordered = words
+    message = messages.rows[slot]
+    rows, terms, counts = subscriptions.rows, subscriptions.terms, subscriptions.counts
+    n = 0
+    for i in range(candidates.size):
+        if i + 2 * _AHEAD < candidates.size:
+            prefetch(rows, candidates[i + 2 * _AHEAD].slot)
+        if i + _AHEAD < candidates.size:
+            prefetch(terms, rows[candidates[i + _AHEAD].slot].term_start)
+        candidate = candidates[i]
+        row = rows[candidate.slot]
+        if row.expires <= clock:
+            continue
+        first = ordered[candidate.word]
+        dot = 0.0
+        for j in range(row.term_start, row.term_start + row.n_terms):
+            term = terms[j]
+            if dense[term] != 0.0:
+                if comes_before(idf[term], term, idf[first], first):
+                    dot = -1.0
+                    break
+                dot += counts[j] * idf[term] * dense[term]
+        if dot < 0.0:
+            continue
+        text = dot / (row.norm * message.norm)
+        floor = faces[candidate.slot].floor
+        if row.share * candidate.near + (1.0 - row.share) * text + _LOOSE < floor:
+            continue
+        value = rank(TOPK, subscriptions, candidate.slot, message, where, idf, dense)
+        if value >= floor:
+            found.slots[n], found.ranks[n] = candidate.slot, value
+            n += 1
+    return n
+
+
+@kernel
+def find(index, arrival, messages, subscriptions, where, words, probe, found):
+    """Write who may want an arrival (message, clock), and how it ranks; returns their number, or NEED_ROOM.
+
+    `words` are idf, scratch for the scattered message, and whether cells and groups are skipped as a whole.
+    """
+    idf, dense, prune = words
+    message = messages.rows[arrival[0]]
+    line_up(messages, message, idf, probe)
+    measure_rests(probe, message.n_terms)
+    x, y, z = to_point(where[0], message.x, message.y)
+    aim = Aim(x, y, z, where[0], where[1])
+    n = 0
+    for word in range(message.n_terms):
+        if probe.words[word] < index.lists.size and index.lists[probe.words[word]].n_groups > 0:
+            n = sift_word(index, word, aim, probe, n, prune)
+            if n == NEED_ROOM:
+                return n
+    if n > found.slots.size:
+        return NEED_ROOM
+    scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
+    index.work[CANDIDATES] += n
+    n = verify(
+        probe.candidates[:n], arrival, messages, subscriptions, where, (idf, dense, probe.words), index.faces, found
+    )
+    gather(messages.terms, message.term_start, message.n_terms, dense)
+    index.work[VERIFIED] += n
+    return n

@@ -1,0 +1,68 @@
+"""Events go through the subscription index into the results: the kernel of `TopKSkype`."""
+
+from __future__ import annotations
+
+from nearcast.engines.buffers import N_TOUCHED
+from nearcast.engines.keeping import (
+    DONE,
+    FILLING,
+    FIND_ROOM,
+    FINDING,
+    LEAVING,
+    OFFERING,
+    PHASE,
+    SHORT,
+    STEP,
+    anyone_short,
+    end_event,
+    leave_expired,
+    note_found,
+    offer_found,
+    room_to_settle,
+)
+from nearcast.engines.topk.groups import refile
+from nearcast.engines.topk.match import find
+from nearcast.jit import NEED_ROOM, kernel
+
+
+@kernel
+def refile_many(index, subscriptions, idf, slots, buffers, shape):
+    """File subscriptions under the floors that their buffers have now."""
+    for slot in slots:
+        if index.faces[slot].floor != buffers[slot].floor:
+            refile(index, subscriptions, idf, slot, buffers[slot].floor, shape)
+
+
+@kernel
+def take_steps(filed, steps, cursor, tables, where, words, room, kept):
+    """Take events from the cursor on into the results, until DONE or something is missing; then call again.
+
+    `filed` is the index and its shape, `tables` are messages and subscriptions, `words` as `find` wants them, `room` is
+    for finding, `kept` are the results and their policy.
+    """
+    index, shape = filed
+    messages, subscriptions = tables
+    probe, found = room
+    results, policy = kept
+    while cursor[STEP] < steps.arrivals.size:
+        event = cursor[STEP]
+        if cursor[PHASE] == LEAVING and leave_expired(steps, cursor, subscriptions, results) == NEED_ROOM:
+            return NEED_ROOM
+        if cursor[PHASE] == FINDING:
+            n = 0
+            if steps.arrivals[event] >= 0:
+                arrival = (steps.arrivals[event], steps.clocks[event])
+                n = find(index, arrival, messages, subscriptions, where, words, probe, found)
+                if n == NEED_ROOM:
+                    return FIND_ROOM
+            note_found(cursor, n)
+        if cursor[PHASE] == OFFERING and offer_found(steps, cursor, messages, found, results, policy) == NEED_ROOM:
+            return NEED_ROOM
+        if cursor[PHASE] == FILLING and anyone_short(cursor, results):
+            return SHORT
+        if not room_to_settle(results):
+            return NEED_ROOM
+        touched = results.touched[: results.counters[N_TOUCHED]]
+        refile_many(index, subscriptions, words[0], touched, results.buffers, shape)
+        end_event(cursor, results)
+    return DONE
