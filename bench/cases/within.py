@@ -41,7 +41,7 @@ SIZES = {"subscriptions": 1_000_000, "sample": 20_000, "published": 20_000, "che
 TINY = {"messages": "zipf", "subscriptions": 1_500, "sample": 1_000, "published": 1_000, "checked": 50}
 
 _SOURCE = 300_000  # messages that subscriptions are drawn from
-_STOP_WORDS = (
+STOP_WORDS = (
     "a about all am an and any are as at be been but by can do for from get got had has have he her his how i if in is "
     "it its just like m me my no not now of on one or our out rt s she so t that the their them there they this to too "
     "up us was we were what when where who will with you your"
@@ -96,7 +96,7 @@ class Drawing(NamedTuple):
 
     def drawn_from(self, messages: pa.Table, n: int, seed: int) -> Iterator[pa.Table]:
         """Tables of `n` subscriptions drawn from these messages."""
-        source = subscriptions.Source.of(messages, _STOP_WORDS.split())
+        source = subscriptions.Source.of(messages, STOP_WORDS.split())
         own = {"areas": self.areas, "words": self.words, "expressions": self.expressions, "bounds": self.bounds}
         return subscriptions.within(source, n, seed, **own)
 

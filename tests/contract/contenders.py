@@ -14,6 +14,8 @@ import nearcast as nc
 from nearcast.columns.decode import KINDS
 from nearcast.engines.checks import NEAREST, TOPK
 from nearcast.engines.oracle import KeeperOracle, SimilarOracle, WithinOracle
+from nearcast.engines.similar import Settings as StampSettings
+from nearcast.engines.similar import SimilarStamp
 from nearcast.engines.topk import Settings as TopKSettings
 from nearcast.engines.topk import TopKSkype
 from nearcast.engines.within import Settings, WithinTree
@@ -39,6 +41,7 @@ CONTENDERS = [
     Contender("within", "tree", WithinTree),
     Contender("within", "small-tree", partial(WithinTree, settings=Settings(fanout=4, leaf=3, drift=0.01))),
     Contender("similar", "oracle", SimilarOracle),
+    Contender("similar", "stamp", partial(SimilarStamp, settings=StampSettings(fanout=8))),
     Contender("topk", "oracle", partial(KeeperOracle, TOPK)),
     Contender("topk", "skype", TopKSkype),
     Contender("topk", "small-cells", partial(TopKSkype, settings=TopKSettings(cell=12, groups=3))),
