@@ -96,12 +96,19 @@ class Figure:
     baseline: str | None = None  # the series that ratios are taken against
     repeats: int = 5
     seed: int = SEED
+    work: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # shown beside: label -> counter by counter
+    average: bool = False  # show the average over the sweep too
     together: bool = True  # all series alive at once and interleaved; False where memory does not allow it
     name: str = field(default="", compare=False)  # that of its file
 
     def sizes_of(self, series: str, x: Any, changed: Mapping[str, Any]) -> Sizes:
         """All settings of one series at one point."""
         return {**self.sizes, **self.series[series][1], self.sweep[0]: x, **changed}
+
+    def place_of(self, x: Any) -> tuple[int, Any]:
+        """Where a value stands in the sweep; others come first, in their own order."""
+        known = list(self.sweep[1])
+        return (known.index(x), 0) if x in known else (-1, x)
 
     def make(self, series: str, sizes: Mapping[str, Any], seed: int) -> Case:
         """The case of a series."""

@@ -55,15 +55,17 @@ def ratio(line: Line, base: Line) -> float | None:
 
 
 def tables(figure: Figure, lines: Iterable[Line]) -> list[Rows]:
-    """Rates, then laps where there are any, then memory and setup."""
+    """Rates, then laps where there are any, then counts of work that the figure asks for, then memory and setup."""
     shown = latest(lines)
     by_point = {(line["x"], line["series"]): line for line in shown}
-    xs = sorted({line["x"] for line in shown})
+    xs = sorted({line["x"] for line in shown}, key=figure.place_of)
     named = [name for name in figure.series if any(line["series"] == name for line in shown)]
     swept = figure.sweep[0]
     made = [Rows(f"{figure.title}: per CPU second", [swept, *named], [])]
     for x in xs:
         made[0].body.append([number(x), *(_rate_cell(figure, by_point, x, name) for name in named)])
+    if figure.average:
+        made[0].body.append(["average", *(_average_cell(figure, by_point, xs, name) for name in named)])
     laps = Rows(f"{figure.title}: CPU microseconds, p50 / p99 (longest)", [swept, "group", *named], [])
     for x in xs:
         groups: dict[str, None] = {}
@@ -74,6 +76,11 @@ def tables(figure: Figure, lines: Iterable[Line]) -> list[Rows]:
             laps.body.append([number(x), group, *cells])
     if laps.body:
         made.append(laps)
+    for label, (counter, by) in figure.work.items():
+        made.append(Rows(f"{figure.title}: {label}", [swept, *named], []))
+        for x in xs:
+            cells = [_work_cell(by_point.get((x, name)), counter, by) for name in named]
+            made[-1].body.append([number(x), *cells])
     memory = Rows(f"{figure.title}: peak memory, setup and compile time", [swept, *named], [])
     for x in xs:
         memory.body.append([number(x), *(_memory_cell(by_point.get((x, name))) for name in named)])
@@ -91,6 +98,18 @@ def _rate_cell(figure: Figure, by_point: dict[tuple[Any, str], Line], x: Any, na
     return cell if times is None else f"{cell}, x {times:.3g}"
 
 
+def _average_cell(figure: Figure, by_point: dict[tuple[Any, str], Line], xs: Sequence[Any], name: str) -> str:
+    """One by the mean of the times that a unit takes at each point; the ratio is that of these times."""
+    both = [(by_point.get((x, name)), by_point.get((x, figure.baseline or ""))) for x in xs]
+    if any(line is None for line, _ in both):
+        return "-"
+    mean = sum(1 / median(rates(line)) for line, _ in both if line) / len(xs)
+    cell = f"{number(1 / mean)} {both[0][0]['unit'] if both[0][0] else ''}"
+    if name == figure.baseline or any(base is None for _, base in both):
+        return cell
+    return f"{cell}, x {sum(1 / median(rates(base)) for _, base in both if base) / len(xs) / mean:.3g}"
+
+
 def _laps(line: Line | None) -> dict[str, list[dict[str, float]]]:
     """Quantiles of each repetition by group."""
     groups: dict[str, list[dict[str, float]]] = {}
@@ -105,6 +124,13 @@ def _lap_cell(found: Sequence[dict[str, float]] | None) -> str:
         return "-"
     p50, p99 = (median(laps[f"cpu_{name}_us"] for laps in found) for name in ("p50", "p99"))
     return f"{number(p50)} / {number(p99)} ({number(max(laps['cpu_max_us'] for laps in found))})"
+
+
+def _work_cell(line: Line | None, counter: str, by: str) -> str:
+    if line is None or counter not in line["counters"]:
+        return "-"
+    counters = line["counters"]
+    return number(counters[counter] / max(1.0, float(counters[by]) if by else 1.0))
 
 
 def _memory_cell(line: Line | None) -> str:
@@ -154,7 +180,7 @@ def as_markdown(rows: Rows) -> str:
 def draw(figure: Figure, lines: Iterable[Line], path: Path) -> None:
     """Rates over the sweep as an SVG file, both axes logarithmic where the sweep is numeric and positive."""
     shown = latest(lines)
-    xs = sorted({line["x"] for line in shown})
+    xs = sorted({line["x"] for line in shown}, key=figure.place_of)
     middles = [median(rates(line)) for line in shown]
     low, high = math.floor(math.log10(min(middles))), math.ceil(math.log10(max(middles)) + 1e-9)
     high = max(high, low + 1)
@@ -180,7 +206,8 @@ def draw(figure: Figure, lines: Iterable[Line], path: Path) -> None:
     parts.append(f'<text x="330" y="385" text-anchor="middle">{escape(figure.sweep[0])}</text>')
     for at, name in enumerate(figure.series):
         colour = _COLOURS[at % len(_COLOURS)]
-        points = sorted((line["x"], median(rates(line))) for line in shown if line["series"] == name)
+        points = [(line["x"], median(rates(line))) for line in shown if line["series"] == name]
+        points.sort(key=lambda point: figure.place_of(point[0]))
         placed = [f"{across(x):.1f},{up(rate):.1f}" for x, rate in points]
         parts.append(f'<polyline points="{" ".join(placed)}" fill="none" stroke="{colour}" stroke-width="2"/>')
         parts += [f'<circle cx="{p.split(",")[0]}" cy="{p.split(",")[1]}" r="3" fill="{colour}"/>' for p in placed]

@@ -24,6 +24,12 @@ def test_with_room_doubles_and_fills_with_zeros() -> None:
     assert with_room(np.zeros(3), 1000).size == 1000
 
 
+def test_with_room_adds_an_eighth_to_large_arrays() -> None:
+    grown = with_room(np.ones(80_000, np.int8), 80_001)
+    assert grown.size == 90_000
+    assert grown.sum() == 80_000
+
+
 def test_owned_makes_arrays_that_kernels_take() -> None:
     frozen = np.arange(10)
     frozen.flags.writeable = False

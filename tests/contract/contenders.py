@@ -17,6 +17,8 @@ from nearcast.engines.nearest import NearestEngine
 from nearcast.engines.nearest_all import Settings as OrderedSettings
 from nearcast.engines.nearest_any import Settings as GridSettings
 from nearcast.engines.oracle import KeeperOracle, SimilarOracle, WithinOracle
+from nearcast.engines.similar import Settings as StampSettings
+from nearcast.engines.similar import SimilarStamp
 from nearcast.engines.topk import Settings as TopKSettings
 from nearcast.engines.topk import TopKSkype
 from nearcast.engines.within import Settings, WithinTree
@@ -42,6 +44,7 @@ CONTENDERS = [
     Contender("within", "tree", WithinTree),
     Contender("within", "small-tree", partial(WithinTree, settings=Settings(fanout=4, leaf=3, drift=0.01))),
     Contender("similar", "oracle", SimilarOracle),
+    Contender("similar", "stamp", partial(SimilarStamp, settings=StampSettings(fanout=8))),
     Contender("topk", "oracle", partial(KeeperOracle, TOPK)),
     Contender("topk", "skype", TopKSkype),
     Contender("topk", "small-cells", partial(TopKSkype, settings=TopKSettings(cell=12, groups=3))),

@@ -27,7 +27,7 @@ from nearcast.columns.subscriptions import PointTable, WithinRows, WithinTable
 from nearcast.columns.updates import Updates
 from nearcast.engines.contract import NO_CHANGES, Changes, Keeper, Notifier, Surroundings, difference
 from nearcast.engines.nearest import NearestEngine
-from nearcast.engines.oracle import SimilarOracle
+from nearcast.engines.similar import SimilarStamp
 from nearcast.engines.topk import TopKSkype
 from nearcast.engines.within import WithinTree
 from nearcast.errors import DuplicateId, InvalidInput, UnknownId
@@ -88,7 +88,7 @@ class Broker:
         self._tables: dict[int, WithinTable | PointTable] = {_WITHIN: self._within, **self._points}
         self._notifiers: dict[int, Notifier] = {
             _WITHIN: WithinTree(self._within, self._around),
-            _SIMILAR: SimilarOracle(self._points[_SIMILAR], self._around),
+            _SIMILAR: SimilarStamp(self._points[_SIMILAR], self._around),
         }
         self._keepers: dict[int, Keeper] = {
             _TOPK: TopKSkype(self._points[_TOPK], self._around),

@@ -1,4 +1,4 @@
-"""Arrays that grow by doubling, slots that are used again, and ragged rows that close their own gaps."""
+"""Arrays that grow, slots that are used again, and ragged rows that close their own gaps."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ Array = npt.NDArray[Any]
 State = dict[str, Any]
 
 _FIRST_ROOM = 16
+_LARGE = 1 << 16  # entries; a larger array is not doubled, because what stays unused counts more than copying
 
 
 def record(*fields: tuple[str, str]) -> np.dtype[Any]:
@@ -22,10 +23,11 @@ def record(*fields: tuple[str, str]) -> np.dtype[Any]:
 
 
 def with_room(array: Array, n: int) -> Array:
-    """The array itself when it has `n` entries, else a copy of at least twice the size, zeros at its end."""
+    """The array itself when it has `n` entries, else a copy of twice the size or, if that is large, an eighth more."""
     if n <= array.size:
         return array
-    grown = np.zeros(max(n, 2 * array.size, _FIRST_ROOM), dtype=array.dtype)
+    more = array.size if array.size < _LARGE else array.size // 8
+    grown = np.zeros(max(n, array.size + more, _FIRST_ROOM), dtype=array.dtype)
     grown[: array.size] = array
     return grown
 

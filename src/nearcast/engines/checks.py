@@ -25,8 +25,13 @@ def within_matches(subscriptions, slot, message, where, dense):
 @kernel
 def similarity(subscriptions, slot, message, where, idf, dense):
     """Score of `Similar`, whether or not it reaches tau."""
-    row = subscriptions.rows[slot]
-    weight, n_shared = shared_row(subscriptions.terms, row.term_start, row.n_terms, idf, dense)
+    return similarity_of(subscriptions.rows[slot], subscriptions.terms, message, where, idf, dense)
+
+
+@kernel
+def similarity_of(row, terms, message, where, idf, dense):
+    """`similarity`, for loops in which handing over a layout would cost more than the score."""
+    weight, n_shared = shared_row(terms, row.term_start, row.n_terms, idf, dense)
     text = tsim(row.mode, weight, n_shared, row.weight, message.weight, row.n_terms, message.n_terms)
     place = ssim(distance(where[0], row.x, row.y, message.x, message.y), where[1])
     return similar_score(row.share, text, place)

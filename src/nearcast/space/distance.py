@@ -53,9 +53,15 @@ def cos_lat(y: float) -> float:
 @kernel
 def chord(y1: float, y2: float, gap: float) -> float:
     """Squared half chord between latitudes `y1` and `y2` whose longitudes lie `gap` degrees apart."""
+    return chord_to(y1, y2, cos_lat(y2), gap)
+
+
+@kernel
+def chord_to(y1: float, y2: float, cos_y2: float, gap: float) -> float:
+    """`chord`, to the same bits, for loops over many places that are compared with one whose `cos_lat` is known."""
     across = math.sin((y1 - y2) * _RADIANS * 0.5)
     along = math.sin(gap * _RADIANS * 0.5)
-    return across * across + cos_lat(y1) * cos_lat(y2) * (along * along)
+    return across * across + cos_lat(y1) * cos_y2 * (along * along)
 
 
 @kernel

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from nearcast.jit import kernel
 
 WEIGHTED = 0  # shared weight by the subscription's weight
@@ -12,12 +14,14 @@ JACCARD = 2  # shared weight by the weight of both together
 DICE = 3  # twice the shared words by the words of each
 COSINE = 4  # shared words by the root of the product of the words of each
 
+Int = int | np.int32  # as rows have it
+
 MEASURES = {"weighted": WEIGHTED, "overlap": OVERLAP, "jaccard": JACCARD, "dice": DICE, "cosine": COSINE}
 
 
 @kernel
 def tsim(
-    measure: int, shared_weight: float, n_shared: int, weight_s: float, weight_m: float, n_s: int, n_m: int
+    measure: Int, shared_weight: float, n_shared: int, weight_s: float, weight_m: float, n_s: Int, n_m: Int
 ) -> float:
     """The text similarity of a subscription s and a message m, over their distinct words; 0 if they share none."""
     if n_shared == 0:

@@ -14,8 +14,8 @@ the entries behind every part, times the chance that a message goes there, taken
 (`sample`) and from the subscriptions themselves. Lists become trees from the top (`build`, `building`).
 
 Messages go down together, level by level, so that memory answers many of them at once (`waves`): each follows the cuts
-that its words hit and the cell that holds it. The leaves where it ends are scanned (`match`). What the way has settled
-is not asked again: words that single-word cuts led past, boxes behind a dummy cell.
+that its words hit and the cell that holds it. The leaves where it ends are scanned (`match`), boxes first, then
+the words of those that hold the place.
 
 Entries come and go (`filing`). Leaves that grow long are partitioned, nodes that empty become leaves again, and a
 subtree whose weights have drifted is built anew beside the old one, some rows with every call (`drift`, `rebuild`,

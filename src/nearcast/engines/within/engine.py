@@ -49,6 +49,7 @@ class WithinTree:
         self._n_messages = 0
         self._room = new_match(4096 if self.tree.lists is not None else 0)
         self._wave = new_wave()
+        self._signs, self._scores = np.zeros(0, np.int32), np.zeros(0)  # what every arrival says: ``+``, and no score
 
     def insert(self, slots: Ints) -> None:
         tree, since = self.tree, self.tree.since
@@ -73,11 +74,11 @@ class WithinTree:
         space = self.around.space
         sent = Sent(steps.arrivals, live.table.layout, tree.order.ranks, space.metric_code)
         check = Check(self.table.layout, steps.clocks, (space.metric_code, space.max_distance), vocabulary.idf)
-        found: list[tuple[Ints, Ints]] = []
+        found: list[tuple[Ints, Ints, Ints]] = []
         event = 0
         while True:
             event, n, n_visits = match_many(tree.layout, sent, check, event, self._wave, room)
-            found.append((room.events[:n].copy(), room.slots[:n].copy()))
+            found.append((room.events[:n].copy(), room.slots[:n].copy(), room.arrivals[:n].copy()))
             if tree.lists is not None:
                 tree.lists.add(tree.arrays, room, n_visits)
             if event == steps.arrivals.size:
@@ -89,10 +90,11 @@ class WithinTree:
         self._n_messages += n_arrived
         tree.velocities.passed(n_arrived, 0, len(self.table))
         tree.keep(steps.arrivals.size, tree.since)
-        events, slots = found[0] if len(found) == 1 else (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return Changes(
-            events, slots, steps.arrivals[events], np.ones(events.size, np.int32), np.full(events.size, np.nan)
-        )
+        events, slots, messages = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
+        n = events.size
+        if n > self._signs.size:
+            self._signs, self._scores = np.ones(2 * n, np.int32), np.full(2 * n, np.nan)
+        return Changes(events, slots, messages, self._signs[:n], self._scores[:n])
 
     def _ready(self) -> Match:
         """Room for all terms and subscriptions."""

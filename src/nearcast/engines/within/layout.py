@@ -3,7 +3,7 @@
 A part is where something hangs: nothing, a leaf, or a node. Part 0 is where the root hangs. The parts of a node lie
 side by side: first the dummy (words exhausted, or region covered), then cuts in the order of words or cells row by
 row. An entry is one clause of a subscription as matching needs it: a box rounded outward to float32, and its words.
-In a leaf its words lie apart, so that a scan reads 24 bytes an entry.
+In a leaf the sides of boxes lie apart, each by itself, so that a scan compares many at once.
 """
 
 from __future__ import annotations
@@ -70,9 +70,8 @@ ENTRY = record(
     ("word2", "i4"),
     ("word3", "i4"),
 )
-HELD = record(("x0", "f4"), ("y0", "f4"), ("x1", "f4"), ("y1", "f4"), ("slot", "i4"), ("tags", "i4"))  # in a leaf
+HELD = record(("slot", "i4"), ("tags", "i4"))  # in a leaf
 BLUR, TINY = 2.4e-7, 1e-37  # a float32 box is off by less than this share of a coordinate, or than this near zero
-COVERED = 8  # beside a number of words: boxes need no look
 N_STEERING = 4  # words kept inline; a clause's other words are only verified
 
 CLAUSE = 0xFF  # the number of the clause
@@ -112,5 +111,6 @@ class TreeLayout(NamedTuple):
     lines: Floats  # float64[n_parts]: a grid's x lines, then its y lines; beside the parts of its node
     leaves: Array  # LEAF[]
     held: Array  # HELD[]: the entries of leaves
-    words: Ints  # int32[4 * n_held]: their words; read only where the way to the leaf does not settle them
+    sides: Array  # float32[4, n_held]: x0, y0, x1, y1 of their boxes
+    words: Ints  # int32[4 * n_held]: their words, the first again where there are fewer
     listed: Array  # LISTED[]: messages

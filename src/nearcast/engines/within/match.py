@@ -13,10 +13,9 @@ from nearcast.columns.subscriptions import WithinLayout
 from nearcast.engines.checks import within_matches
 from nearcast.engines.within.layout import (
     BLUR,
-    COVERED,
     MANY,
     MORTAL,
-    N_WORDS,
+    N_STEERING,
     PLAIN,
     ROOT,
     TINY,
@@ -26,10 +25,9 @@ from nearcast.jit import NEED_ROOM, kernel, prefetch
 
 VISITED_LEAVES, TOUCHED, CANDIDATES, VERIFIED, MATCHED = range(5)  # positions in `counters`
 N_COUNTERS = 5
-_AHEAD = 8  # entries whose words are asked for in advance
+_AHEAD = 16  # entries whose words are asked for in advance
 _LEAVES_AHEAD = 3  # leaves whose entries are
-_FETCHED = 24  # at most so many entries of a leaf
-_SETTLED = 7  # of a number in `found`: how many words are settled
+_FETCHED = 64  # at most so many entries of a leaf
 
 
 class Check(NamedTuple):
@@ -45,10 +43,12 @@ class Match(NamedTuple):
     """Scratch and room of matching."""
 
     present: Array  # uint8[n_terms]: 1 for the words of the message, zeros between calls
+    hits: Array  # uint8[]: entries of one leaf whose boxes hold the place; as long as `found`
     found: Longs  # int64[]: entries of one message whose boxes hold the place, then those that the exact check decides
     dense: Floats  # float64[n_terms]: the words of the message, zeros between calls
     stamps: Longs  # int64[n_slots]: the last message that a subscription of several clauses was found for
     events: Ints  # int32[]: out: the event of each match
+    arrivals: Ints  # int32[]: out: its message
     slots: Ints  # int32[]: out: the subscription
     visitors: Ints  # int32[]: out: messages, and
     visits: Ints  # int32[]: out: the parts of leaves that they came to; without room these are not kept
@@ -57,10 +57,11 @@ class Match(NamedTuple):
 
 def new_match(n_visits: int) -> Match:
     """Little of everything, to begin with."""
-    ints = [np.zeros(4096, np.int32), np.zeros(4096, np.int32)]
+    ints = [np.zeros(4096, np.int32) for _ in range(3)]
     return Match._make(
         [
             np.zeros(0, np.uint8),
+            np.zeros(4096, np.uint8),
             np.zeros(4096, np.int64),
             np.zeros(0),
             np.zeros(0, np.int64),
@@ -74,7 +75,7 @@ def new_match(n_visits: int) -> Match:
 
 def roomier(room: Match) -> Match:
     """Twice the room for what is found."""
-    growing = ("found", "events", "slots", "visitors", "visits")
+    growing = ("hits", "found", "events", "arrivals", "slots", "visitors", "visits")
     return room._replace(**{name: with_room(getattr(room, name), 2 * getattr(room, name).size) for name in growing})
 
 
@@ -86,61 +87,82 @@ def mark(terms, start, n_terms, value, present):
 
 
 @kernel
-def fetch_rows(held, leaf):
-    """The entries of a leaf will be scanned soon: ask memory for them."""
-    for at in range(leaf.start, leaf.start + min(leaf.n_rows, _FETCHED), 2):
-        prefetch(held, at)
+def fetch_rows(flat, leaf):
+    """The boxes of a leaf will be scanned soon: ask memory for them. `flat` are all sides, one after another."""
+    n = flat.size // 4
+    for at in range(leaf.start, leaf.start + min(leaf.n_rows, _FETCHED), 16):
+        for side in range(4):
+            prefetch(flat, side * n + at)
 
 
 @kernel
-def scan_boxes(held, leaf, x, y, found, n):
+def rounded(x, y):
+    """A place as float32, then the sides that a box must pass to be sure to hold it: x0 <, x1 >, y0 <, y1 >.
+
+    A side may be off by float32's blur, relative to itself. Sides far from the place are past any blur, those near it
+    are about as large as its coordinate.
+    """
+    low, high = np.float32(-np.inf), np.float32(np.inf)
+    over_x, over_y = 4.0 * BLUR * abs(x) + TINY, 4.0 * BLUR * abs(y) + TINY
+    return (
+        np.float32(x),
+        np.float32(y),
+        np.nextafter(np.float32(x - over_x), low),
+        np.nextafter(np.float32(x + over_x), high),
+        np.nextafter(np.float32(y - over_y), low),
+        np.nextafter(np.float32(y + over_y), high),
+    )
+
+
+@kernel
+def scan_boxes(sides, leaf, x, y, hits, found, n):
     """Append the entries of a leaf whose boxes hold (x, y), all rounded; returns how many there are then.
 
-    For each stands 16 * place + 2 * (how many of its words are settled) + (is the box sure to hold the place?) in
-    `found`. An `x` that is NaN is in every box. Rounding keeps order, so that no box is missed.
+    In `found` stands 2 * place + (is the box sure to hold it?). A NaN for x is in every box, and sure in none. Rounding
+    keeps order, so that no box is missed. Unsigned positions and bytes for hits let the processor compare many at once.
     """
-    covered = leaf.sure >= COVERED and x == x
-    tag = 2 * (leaf.sure & _SETTLED) + covered
-    for at in range(leaf.start, leaf.start + leaf.n_rows):
-        entry = held[at]
-        found[n] = 16 * at + tag
-        n += covered | (not ((x < entry.x0) | (x > entry.x1) | (y < entry.y0) | (y > entry.y1)))
+    covered = leaf.covered & (x == x)
+    if covered or x != x:
+        for at in range(leaf.start, leaf.start + leaf.n_rows):
+            found[n] = 2 * at + covered
+            n += 1
+        return n
+    first, end = np.uint64(leaf.start), np.uint64(leaf.start + leaf.n_rows)
+    for at in range(first, end):
+        hits[at - first] = (
+            (sides[0, at] <= x) & (sides[1, at] <= y) & (sides[2, at] >= x) & (sides[3, at] >= y)
+        )  # fmt: skip
+    for i in range(leaf.n_rows):
+        found[n] = 2 * (leaf.start + i)
+        n += hits[i]
     return n
 
 
 @kernel
-def check_words(held, words, found, n_found, x, y, present, slots, n):
-    """Append subscriptions whose entries match; returns how many there are, and how many doubts.
+def check_words(tree, found, n_found, place, present, slots, n):
+    """Append the subscriptions of found entries that match; returns how many there are, and how many doubts.
 
-    An entry decides alone where it can. The places of the others that pass the box and the inline words go to the
-    front of `found`: what lies within float32's blur of the box, circles, polygons, negated words, several clauses,
-    expiry. An `x` that is NaN passes every box, and everything is doubtful.
+    An entry decides alone where it can. The places of the others whose words hold go to the front of `found`: what
+    lies within float32's blur of the box, circles, polygons, negated words, several clauses, expiry.
     """
+    held, sides, words = tree.held, tree.sides, tree.words
+    x_over, x_under, y_over, y_under = place[2], place[3], place[4], place[5]
     n_doubts = 0
     for i in range(n_found):
-        prefetch(words, 4 * (found[min(i + _AHEAD, n_found - 1)] >> 4))
-        at, n_settled, covered = found[i] >> 4, (found[i] >> 1) & _SETTLED, found[i] & 1
-        entry = held[at]
-        tags = entry.tags
-        holds = 1
-        for word in range(4 * at + n_settled, 4 * at + (tags >> N_WORDS)):
-            holds &= present[words[word]]
-        if holds == 0:
-            continue
-        if tags & (PLAIN | MANY | MORTAL) == PLAIN and (
-            covered
-            or (
-                x - entry.x0 > abs(entry.x0) * BLUR + TINY
-                and entry.x1 - x > abs(entry.x1) * BLUR + TINY
-                and y - entry.y0 > abs(entry.y0) * BLUR + TINY
-                and entry.y1 - y > abs(entry.y1) * BLUR + TINY
-            )
-        ):
-            slots[n] = entry.slot
-            n += 1
-        else:
-            found[n_doubts] = at
-            n_doubts += 1
+        ahead = found[min(i + _AHEAD, n_found - 1)] >> 1
+        prefetch(words, N_STEERING * ahead)
+        prefetch(held, ahead)
+        at, covered = found[i] >> 1, found[i] & 1
+        entry, first = held[at], N_STEERING * at
+        holds = present[words[first]] & present[words[first + 1]]
+        holds &= present[words[first + 2]] & present[words[first + 3]]
+        alone = covered | ((sides[0, at] < x_over) & (sides[1, at] < y_over))
+        alone &= covered | ((sides[2, at] > x_under) & (sides[3, at] > y_under))
+        alone &= entry.tags & (PLAIN | MANY | MORTAL) == PLAIN
+        slots[n] = entry.slot
+        n += holds & alone
+        found[n_doubts] = at
+        n_doubts += holds & (1 - alone)
     return n, n_doubts
 
 
@@ -184,10 +206,11 @@ def match_chunk(tree, sent, check, n_probes, wave, room, n, n_visits):
 
     Returns the probe to go on with, short of `n_probes` if there was no room, and how many matches and visits now are.
     """
-    held, words, present, slots, events = tree.held, tree.words, room.present, room.slots, room.events
+    held, sides, present, slots, events = tree.held, tree.sides, room.present, room.slots, room.events
     leaves, leaf_start, found, counters = wave.leaves, wave.leaf_start, room.found, room.counters
     rows, terms, probes, arrivals = sent.messages.rows, sent.messages.terms, wave.probes, sent.slots
-    visitors, visits = room.visitors, room.visits
+    messages, visitors, visits = room.arrivals, room.visitors, room.visits
+    hits, flat = room.hits, sides.reshape(sides.size)
     p, last = 0, leaf_start[n_probes] - 1
     while p < n_probes:
         event, n_twins = probes[p].event, 1 + probes[p].twin
@@ -195,18 +218,18 @@ def match_chunk(tree, sent, check, n_probes, wave, room, n, n_visits):
         n_rows = 0
         for i in range(first, end):
             n_rows += leaves[i].n_rows
-        if n_rows > min(found.size, slots.size - n) or (visits.size > 0 and n_visits + end - first > visits.size):
+        if n_rows >= min(found.size, slots.size - n) or (visits.size > 0 and n_visits + end - first > visits.size):
             return p, n, n_visits
         message = rows[arrivals[event]]
-        x, y = math.nan if n_twins == 2 else message.x, message.y
+        place = rounded(math.nan if n_twins == 2 else message.x, message.y)
         mark(terms, message.term_start, message.n_terms, 1, present)
         before = n
         for turn in range(n_twins):
             middle, n_found = n, 0
             for i in range(leaf_start[p + turn], leaf_start[p + turn + 1]):
-                fetch_rows(held, leaves[min(i + _LEAVES_AHEAD, last)])
-                n_found = scan_boxes(held, leaves[i], np.float32(x), np.float32(y), found, n_found)
-            n, n_doubts = check_words(held, words, found, n_found, x, y, present, slots, n)
+                fetch_rows(flat, leaves[min(i + _LEAVES_AHEAD, last)])
+                n_found = scan_boxes(sides, leaves[i], place[0], place[1], hits, found, n_found)
+            n, n_doubts = check_words(tree, found, n_found, place, present, slots, n)
             counters[CANDIDATES] += n - middle + n_doubts
             if n_doubts > 0:
                 counters[VERIFIED] += n_doubts
@@ -216,7 +239,7 @@ def match_chunk(tree, sent, check, n_probes, wave, room, n, n_visits):
             if turn == 1:
                 n = drop_doubles(slots, before, middle, n)
         mark(terms, message.term_start, message.n_terms, 0, present)
-        events[before:n] = event
+        events[before:n], messages[before:n] = event, arrivals[event]
         if visits.size > 0:
             for i in range(first, end):
                 visitors[n_visits], visits[n_visits] = arrivals[event], leaves[i].part

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.columns.arena import State, with_room
+from nearcast.columns.arena import Array, State, with_room
 from nearcast.engines.within.layout import (
     CATCH_UP,
     FREE_HELD,
@@ -26,7 +26,10 @@ from nearcast.engines.within.layout import (
     N_LISTED,
     N_NODES,
     N_PARTS,
+    N_STEERING,
+    N_WORDS,
     NO_NODE,
+    NO_WORD,
     NODE,
     NOTHING,
     PART,
@@ -36,6 +39,7 @@ from nearcast.engines.within.layout import (
     VERSION,
     TreeLayout,
 )
+from nearcast.engines.within.trace import word_at
 from nearcast.jit import kernel
 
 _NO_RANGE = -1
@@ -99,31 +103,35 @@ def give_one(heads, links, free, one):
 @kernel
 def hold(tree, at, entry):
     """Write an entry into its place in a leaf."""
-    held, words = tree.held[at], tree.words
-    held.x0, held.y0, held.x1, held.y1 = entry.x0, entry.y0, entry.x1, entry.y1
+    held, sides, words = tree.held[at], tree.sides, tree.words
+    sides[0, at], sides[1, at], sides[2, at], sides[3, at] = entry.x0, entry.y0, entry.x1, entry.y1
     held.slot, held.tags = entry.slot, entry.tags
-    words[4 * at], words[4 * at + 1], words[4 * at + 2], words[4 * at + 3] = (
-        entry.word0, entry.word1, entry.word2, entry.word3,
-    )  # fmt: skip
+    for i in range(N_STEERING):
+        word = word_at(entry, i)
+        words[N_STEERING * at + i] = word if word != NO_WORD else entry.word0
 
 
 @kernel
 def take_held(tree, at, entry):
     """Read an entry from its place in a leaf."""
-    held, words = tree.held[at], tree.words
-    entry.x0, entry.y0, entry.x1, entry.y1 = held.x0, held.y0, held.x1, held.y1
+    held, sides, words = tree.held[at], tree.sides, tree.words
+    entry.x0, entry.y0, entry.x1, entry.y1 = sides[0, at], sides[1, at], sides[2, at], sides[3, at]
     entry.slot, entry.tags = held.slot, held.tags
-    entry.word0, entry.word1, entry.word2, entry.word3 = (
-        words[4 * at], words[4 * at + 1], words[4 * at + 2], words[4 * at + 3],
-    )  # fmt: skip
+    first, n_words = N_STEERING * at, held.tags >> N_WORDS
+    entry.word0 = words[first]
+    entry.word1 = words[first + 1] if n_words > 1 else NO_WORD
+    entry.word2 = words[first + 2] if n_words > 2 else NO_WORD
+    entry.word3 = words[first + 3] if n_words > 3 else NO_WORD
 
 
 @kernel
 def copy_held(tree, at, source):
     """Copy an entry from one place to another."""
     tree.held[at] = tree.held[source]
-    for i in range(4):
-        tree.words[4 * at + i] = tree.words[4 * source + i]
+    for side in range(4):
+        tree.sides[side, at] = tree.sides[side, source]
+    for i in range(N_STEERING):
+        tree.words[N_STEERING * at + i] = tree.words[N_STEERING * source + i]
 
 
 @kernel
@@ -192,6 +200,15 @@ def free_node(tree, node):
     give_one(tree.heads, tree.nodes["part"], FREE_NODE, node)
 
 
+def _wider(sides: Array, n: int) -> Array:
+    """Sides of boxes with room for `n`."""
+    if n == sides.shape[1]:
+        return sides
+    grown = np.zeros((sides.shape[0], n), dtype=sides.dtype)
+    grown[:, : sides.shape[1]] = sides
+    return grown
+
+
 class TreeArrays:
     """The arrays of a tree, and how they grow."""
 
@@ -202,7 +219,7 @@ class TreeArrays:
         heads[VERSION] = version + 1
         self.layout = TreeLayout(
             heads, np.zeros(0, NODE), np.zeros(1, PART), np.zeros(1, np.int32), np.zeros(1), np.zeros(0, LEAF),
-            np.zeros(0, HELD), np.zeros(0, np.int32), np.zeros(0, LISTED),
+            np.zeros(0, HELD), np.zeros((4, 0), np.float32), np.zeros(0, np.int32), np.zeros(0, LISTED),
         )  # fmt: skip
         self.layout.parts["child"] = NOTHING
         self.layout.parts["node"] = NO_NODE
@@ -220,7 +237,8 @@ class TreeArrays:
             with_room(old.lines, n_parts),
             with_room(old.leaves, int(heads[N_LEAVES]) + leaves),
             held_rows,
-            with_room(old.words, 4 * held_rows.size),
+            _wider(old.sides, held_rows.size),
+            with_room(old.words, N_STEERING * held_rows.size),
             with_room(old.listed, int(heads[N_LISTED]) + listed),
         )
 
@@ -229,7 +247,8 @@ class TreeArrays:
         n_parts, n_held = int(heads[N_PARTS]), int(heads[N_HELD])
         return TreeLayout(
             heads, old.nodes[: heads[N_NODES]], old.parts[:n_parts], old.highs[:n_parts], old.lines[:n_parts],
-            old.leaves[: heads[N_LEAVES]], old.held[:n_held], old.words[: 4 * n_held], old.listed[: heads[N_LISTED]],
+            old.leaves[: heads[N_LEAVES]], old.held[:n_held], old.sides[:, :n_held], old.words[: N_STEERING * n_held],
+            old.listed[: heads[N_LISTED]],
         )  # fmt: skip
 
     @property
@@ -238,7 +257,8 @@ class TreeArrays:
         return sum(array.nbytes for array in self._used())
 
     def state(self) -> State:
-        return self._used()._asdict()
+        used = self._used()
+        return used._replace(sides=np.ascontiguousarray(used.sides))._asdict()
 
     def load(self, state: State) -> None:
         self.layout = TreeLayout(*(state[name] for name in TreeLayout._fields))

@@ -39,7 +39,7 @@ def collect(tree, part, only, out, path):
         start, n_rows = tree.parts[below].start, tree.parts[below].now
         x0, y0, x1, y1 = region_of(tree, below)
         for at in range(start, start + n_rows):
-            x, y = max(tree.held[at].x0, region[0]), max(tree.held[at].y0, region[1])
+            x, y = max(tree.sides[0, at], region[0]), max(tree.sides[1, at], region[1])
             if x0 <= x < x1 and y0 <= y < y1 and (only.size == 0 or only[tree.held[at].slot]):
                 if n == out.size:
                     return NEED_ROOM

@@ -16,7 +16,6 @@ from nearcast.columns.messages import MessageLayout
 from nearcast.engines.within.grid import cell_of
 from nearcast.engines.within.layout import (
     BLUR,
-    COVERED,
     KEYWORD,
     NOTHING,
     ROOT,
@@ -43,13 +42,13 @@ STOP = record(  # where a probe comes to
     ("probe", "i4"),
     ("at", "i4"),  # a node, or a part
     ("eta", "i4"),  # how many of its words are used up
-    ("sure", "i4"),  # how many words of the entries there need no check, and COVERED
+    ("covered", "i4"),  # 1 if the boxes there are sure to hold the place: the way led through a dummy cell
     ("offset", "i4"),  # of the node before
 )
 REACHED = record(  # a leaf that a probe comes to
     ("probe", "i4"),
     ("part", "i4"),
-    ("sure", "i4"),
+    ("covered", "i4"),
     ("start", "i4"),  # its entries
     ("n_rows", "i4"),
 )
@@ -189,7 +188,7 @@ def lead_in(tree, n_probes, wave):
             last = part
             prefetch(parts, part)
             stop = stops[n]
-            stop.probe, stop.at, stop.eta, stop.sure, stop.offset = p, part, i, 0, 0
+            stop.probe, stop.at, stop.eta, stop.covered, stop.offset = p, part, i, 0, 0
             n += 1
     return n
 
@@ -201,16 +200,13 @@ def enter(origin, n_probes, wave):
         return NEED_ROOM
     for p in range(n_probes):
         stop = wave.parts[p]
-        stop.probe, stop.at, stop.eta, stop.sure, stop.offset = p, origin, 0, 0, _NO_OFFSET
+        stop.probe, stop.at, stop.eta, stop.covered, stop.offset = p, origin, 0, 0, _NO_OFFSET
     return n_probes
 
 
 @kernel
 def go_on(tree, n_parts, n_reached, wave):
-    """See what hangs below the first `n_parts` of wave.parts; the numbers of nodes and of leaves reached, or NEED_ROOM.
-
-    A cut of a single word settles a word of all entries below it, if all words before are settled.
-    """
+    """See what hangs below the first `n_parts` of wave.parts; how many nodes and leaves are reached, or NEED_ROOM."""
     parts, tree_nodes, lines = tree.parts, tree.nodes, tree.lines
     stops, nodes, reached = wave.parts, wave.nodes, wave.reached
     if n_parts > nodes.size or n_reached + n_parts > reached.size:
@@ -222,17 +218,28 @@ def go_on(tree, n_parts, n_reached, wave):
         child, start = part.child, part.start
         if child == NOTHING:
             continue
-        sure = stop.sure + (part.low == part.high and stop.sure & ~COVERED == stop.offset)
         if child >= 0:
             prefetch(tree_nodes, child)
             for at in range(start, start + 32, 8):
                 prefetch(lines, at)
             node = nodes[n]
-            node.probe, node.at, node.eta, node.sure, node.offset = stop.probe, child, stop.eta, sure, stop.offset
+            node.probe, node.at, node.eta, node.covered, node.offset = (
+                stop.probe,
+                child,
+                stop.eta,
+                stop.covered,
+                stop.offset,
+            )
             n += 1
         else:
             leaf = reached[n_reached]
-            leaf.probe, leaf.part, leaf.sure, leaf.start, leaf.n_rows = stop.probe, stop.at, sure, start, part.now
+            leaf.probe, leaf.part, leaf.covered, leaf.start, leaf.n_rows = (
+                stop.probe,
+                stop.at,
+                stop.covered,
+                start,
+                part.now,
+            )
             n_reached += 1
     return n, n_reached
 
@@ -249,7 +256,7 @@ def well_between(low, high, value):
 def visit(tree, n_nodes, wave):
     """Write the parts that probes go on to from the first `n_nodes` of wave.nodes; how many, or NEED_ROOM.
 
-    With COVERED the boxes there hold the place for sure: the way led through a dummy cell, whose border is not near.
+    Boxes in a dummy cell hold its region, and so the place for sure if its border is not near.
 
     Paper: [APTREE] section 3.2.3, algorithm 1.
     Departs: a cut of several words may have a child for the same offset again; it begins at the word that hit.
@@ -262,7 +269,7 @@ def visit(tree, n_nodes, wave):
         node, probe = nodes[stop.at], probes[stop.probe]
         if n + probe.n_words + 2 > out.size:
             return NEED_ROOM
-        first, offset, sure = node.first, node.offset, stop.sure
+        first, offset, covered = node.first, node.offset, stop.covered
         eta = stop.eta + (offset > stop.offset)
         if node.kind == KEYWORD:
             at = first
@@ -273,7 +280,7 @@ def visit(tree, n_nodes, wave):
                     continue
                 at = cut
                 target = out[n]
-                target.probe, target.at, target.eta, target.sure, target.offset = stop.probe, at, j, sure, offset
+                target.probe, target.at, target.eta, target.covered, target.offset = stop.probe, at, j, covered, offset
                 n += 1
         else:
             n_x = node.n_columns - 1
@@ -282,13 +289,13 @@ def visit(tree, n_nodes, wave):
             at = first + 1 + row * node.n_columns + column
             prefetch(parts, at)
             target = out[n]
-            target.probe, target.at, target.eta, target.sure, target.offset = stop.probe, at, eta, sure, offset
+            target.probe, target.at, target.eta, target.covered, target.offset = stop.probe, at, eta, covered, offset
             n += 1
             if well_between(node.x0, node.x1, probe.x) and well_between(node.y0, node.y1, probe.y):
-                sure |= COVERED
+                covered = 1
         prefetch(parts, first)
         target = out[n]
-        target.probe, target.at, target.eta, target.sure, target.offset = stop.probe, first, eta, sure, offset
+        target.probe, target.at, target.eta, target.covered, target.offset = stop.probe, first, eta, covered, offset
         n += 1
     return n
 

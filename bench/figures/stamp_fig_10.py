@@ -1,0 +1,15 @@
+"""STAMP, figure 10: what the filters leave to be accessed and verified; counts, so one repetition suffices."""
+
+from dataclasses import replace
+
+from bench.figures.stamp_fig_09 import FIGURE as TIMED
+
+FIGURE = replace(
+    TIMED,
+    title="Pruning by the filters of STAMP",
+    expected="SP, SP+HI and SP+RP+HI have the same candidates and access ever fewer subscriptions; ST accesses more "
+    "and leaves fewer candidates",
+    repeats=1,
+    sizes={**TIMED.sizes, "published": 1_000},
+    tiny={"varied": ()},
+)

@@ -1,0 +1,14 @@
+"""STAMP, figure 13 (a) and (b): matching time and size of the index by the number of subscriptions."""
+
+from dataclasses import replace
+
+from bench.figures.stamp_fig_11 import FIGURE as MATCHING
+
+FIGURE = replace(
+    MATCHING,
+    title="STAMP and its rivals at scale",
+    expected="STAMP wins and grows less than linearly; STAMP and R^t++ need less room than the IR-trees",
+    sweep=("subscriptions", (200_000, 400_000, 600_000, 800_000, 1_000_000)),
+    work={**MATCHING.work, "bytes of the index a subscription": ("index_bytes", "")},
+    tiny={"subscriptions": ()},
+)

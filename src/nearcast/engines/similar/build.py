@@ -1,0 +1,315 @@
+"""Subscriptions become members of leaves, and members of a leaf become its lists: the kernels that write.
+
+Room is promised before a kernel is called.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.columns.messages import FOREVER
+from nearcast.engines.similar.bounds import best_text, loose
+from nearcast.engines.similar.layout import (
+    ALIVE,
+    ANYWHERE,
+    BOUND_SHIFT,
+    ENDS,
+    FARTHEST,
+    INSIDE_SHIFT,
+    LOCAL_MASK,
+    MOST_WORDS,
+    NEAR,
+    NO_TERM,
+    NOWHERE,
+    OUTSIDE_SHIFT,
+    STAR,
+)
+from nearcast.engines.similar.prefixes import close_levels, level_of, order_words, place_bound, prefix_end, star_holds
+from nearcast.engines.similar.regions import clear_node, cover, find_leaf, outside_similarity, widen
+from nearcast.jit import kernel
+from nearcast.space.distance import HAVERSINE, wrap
+from nearcast.window.curve import to_point
+
+FLAT, BY_REGION, BY_TEXT = 1, 2, 4  # flags: no regions; region-aware prefixes; spatio-textual prefixes
+OUTSIDE, INSIDE, LATER = range(3)  # parts of a list
+TERM_SHIFT, PART_SHIFT = 34, 32  # in a key: the entry has the bits below
+_SPREAD = 2654435761  # multiplier of the hash: 2**32 divided by the golden ratio
+
+
+@kernel
+def filed_range(words, n_terms, row, kind, flat):
+    """What is filed of a subscription in a leaf of this kind: first and end position, and whether the dummy word is.
+
+    Paper: [STAMP] section III-A.
+    Departs: words that suffice from any distance are filed apart from the regions, none of which could be passed by
+    because of them; the other words, and the dummy word, are filed by region.
+    """
+    mode, delta, tau = row.mode, row.share, row.tau
+    flat = flat or n_terms > MOST_WORDS
+    anywhere = prefix_end(words, n_terms, mode, delta, tau, 0.0)
+    if kind == ANYWHERE and not flat:
+        return 0, anywhere, star_holds(delta, tau, 0.0)
+    end = prefix_end(words, n_terms, mode, delta, tau, 1.0)
+    if flat:
+        return 0, end, kind == ANYWHERE and star_holds(delta, tau, 1.0)
+    return anywhere, end, star_holds(delta, tau, 1.0) and not star_holds(delta, tau, 0.0)
+
+
+@kernel
+def choose_leaves(index, slots, subscriptions, idf, metric, flags, words, leaves):
+    """For each kind, into which leaf each subscription goes: leaves[kind, i], or -1."""
+    for i in range(slots.size):
+        row = subscriptions.rows[slots[i]]
+        order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, words)
+        x = wrap(row.x) if metric == HAVERSINE else row.x
+        for kind in (NEAR, ANYWHERE):
+            leaves[kind, i] = -1
+            if kind == NEAR and flags & FLAT:
+                continue
+            base, end, star = filed_range(words, row.n_terms, row, kind, flags & FLAT)
+            if star or end > base:
+                leaves[kind, i] = find_leaf(index.nodes, kind, x, row.y)
+
+
+@kernel
+def set_home(homes, slot, kind, home):
+    """Remember, or forget, where a subscription is filed."""
+    if kind == NEAR:
+        homes[slot].near = home
+    else:
+        homes[slot].anywhere = home
+
+
+@kernel
+def write_member(index, leaf_number, subscriptions, slot, words, metric, flags):
+    """Append a subscription, whose ordered words are given, to the members of a leaf; returns its point."""
+    leaf = index.leaves[leaf_number]
+    row = subscriptions.rows[slot]
+    at = leaf.n_members
+    x, y, z = to_point(metric, row.x, row.y)
+    flat = flags & FLAT or row.n_terms > MOST_WORDS
+    star = filed_range(words, row.n_terms, row, leaf.kind, flat)[2]
+    member = index.members[leaf.member_start + at]
+    member.x, member.y = wrap(row.x) if metric == HAVERSINE else row.x, row.y
+    member.share, member.tau, member.weight = row.share, row.tau, row.weight
+    member.slot, member.word_start, member.mode = slot, leaf.n_words, row.mode
+    member.n_anywhere = MOST_WORDS + 1
+    if not flat:
+        member.n_anywhere = prefix_end(words, row.n_terms, row.mode, row.share, row.tau, 0.0)
+    member.state = ALIVE + (STAR if star else 0) + (ENDS if row.expires != FOREVER else 0)
+    start = leaf.word_start + leaf.n_words
+    for j in range(row.n_terms):
+        index.terms[start + j] = words[j].term
+    leaf.n_words += row.n_terms
+    leaf.n_members = at + 1
+    set_home(index.homes, slot, leaf.kind, (leaf_number << 16) + at)
+    return x, y, z
+
+
+@kernel
+def list_member(leaf, row, local, where, flags, draft, n_keys):
+    """Append the keys of a member's entries, whose ordered words are in the draft; returns their number.
+
+    Paper: [STAMP] sections III-A, IV-B and V-A.
+    """
+    words, n, mode, delta, tau = draft.words, row.n_terms, row.mode, row.share, row.tau
+    base, end, star = filed_range(words, n, row, leaf.kind, flags & FLAT)
+    place = 1.0
+    if flags & BY_REGION and leaf.kind == NEAR:
+        x = wrap(row.x) if where[0] == HAVERSINE else row.x
+        place = outside_similarity(where[0], where[1], x, row.y, leaf)
+    n_inside, n_outside = 0, 0
+    if flags & BY_TEXT:
+        n_inside = close_levels(words, n, base, mode, delta, tau, 1.0, draft.inside)
+        n_outside = close_levels(words, n, base, mode, delta, tau, place, draft.outside)
+    end_outside = prefix_end(words, n, mode, delta, tau, place)
+    low_bits = (n_outside << OUTSIDE_SHIFT) + (n_inside << INSIDE_SHIFT) + local
+    for j in range(base, end):
+        bound = place_bound(delta, tau, best_text(mode, words[j].suffix), loose(n))
+        part = OUTSIDE if j < end_outside else INSIDE
+        key = ((np.int64(words[j].term) + 1) << TERM_SHIFT) + (part << PART_SHIFT) + (bound << BOUND_SHIFT)
+        draft.keys[n_keys] = key + low_bits
+        n_keys += 1
+    if flags & BY_TEXT:
+        for j in range(max(base, end), n):
+            level = level_of(j, draft.inside, n_inside, draft.outside, n_outside)
+            if level == 0:
+                break
+            key = ((np.int64(words[j].term) + 1) << TERM_SHIFT) + (LATER << PART_SHIFT) + (level << BOUND_SHIFT)
+            draft.keys[n_keys] = key + local
+            n_keys += 1
+    if star:
+        part = OUTSIDE if star_holds(delta, tau, place) else INSIDE
+        bound = place_bound(delta, tau, 0.0, loose(0))
+        draft.keys[n_keys] = (part << PART_SHIFT) + (bound << BOUND_SHIFT) + local
+        n_keys += 1
+    return n_keys
+
+
+@kernel
+def least_bound(words, row, kind, flags):
+    """The smallest bound of the entries that a subscription has in a leaf of this kind; 0 where no place counts."""
+    if kind == ANYWHERE:
+        return 0
+    base, end, star = filed_range(words, row.n_terms, row, kind, flags & FLAT)
+    if end > base:
+        return place_bound(row.share, row.tau, best_text(row.mode, words[base].suffix), loose(row.n_terms))
+    return place_bound(row.share, row.tau, 0.0, loose(0)) if star else FARTHEST
+
+
+@kernel
+def fill_leaf(index, leaf_number, slots, subscriptions, idf, where, flags, draft):
+    """Make these subscriptions the members of an empty leaf, by their first words; returns its sorted keys."""
+    leaf = index.leaves[leaf_number]
+    clear_node(index.nodes[leaf.node])
+    first_words = np.empty(slots.size, np.int64)
+    for i in range(slots.size):
+        row = subscriptions.rows[slots[i]]
+        order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, draft.words)
+        second = draft.words[1].term if row.n_terms > 1 else NO_TERM
+        first_words[i] = (np.int64(draft.words[0].term) << 32) + second
+    n_keys = 0
+    for i in np.argsort(first_words):
+        row = subscriptions.rows[slots[i]]
+        order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, draft.words)
+        n_keys = list_member(leaf, row, np.int64(leaf.n_members), where, flags, draft, n_keys)
+        x, y, z = write_member(index, leaf_number, subscriptions, slots[i], draft.words, where[0], flags)
+        cover(index.nodes[leaf.node], x, y, z, least_bound(draft.words, row, leaf.kind, flags))
+    leaf.n_listed = leaf.n_members
+    return np.sort(draft.keys[:n_keys])
+
+
+@kernel
+def absorb_members(index, leaf_number, subscriptions, idf, where, flags, draft):
+    """Sorted keys of a leaf whose lists take in the members outside of them; the others keep their entries."""
+    leaf = index.leaves[leaf_number]
+    n_keys = 0
+    for i in range(leaf.star_outside + leaf.star_inside):
+        part = OUTSIDE if i < leaf.star_outside else INSIDE
+        draft.keys[n_keys] = (part << PART_SHIFT) + np.int64(index.entries[leaf.entry_start + i])
+        n_keys += 1
+    for at in range(leaf.list_start, leaf.list_start + leaf.n_lists):
+        found = index.lists[at]
+        if found.term == NO_TERM:
+            continue
+        start = leaf.entry_start + found.start
+        inside, later = found.n_outside, np.int64(found.n_outside) + found.n_inside
+        for i in range(later + found.n_later):
+            part = OUTSIDE if i < inside else INSIDE if i < later else LATER
+            key = ((np.int64(found.term) + 1) << TERM_SHIFT) + (part << PART_SHIFT)
+            draft.keys[n_keys] = key + np.int64(index.entries[start + i])
+            n_keys += 1
+    for local in range(leaf.n_listed, leaf.n_members):
+        member = index.members[leaf.member_start + local]
+        if member.state & ALIVE:
+            row = subscriptions.rows[member.slot]
+            order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, draft.words)
+            n_keys = list_member(leaf, row, np.int64(local), where, flags, draft, n_keys)
+    leaf.n_listed = leaf.n_members
+    return np.sort(draft.keys[:n_keys])
+
+
+@kernel
+def place_of(term, n_lists):
+    """Where a term's list would be in a hash table of so many places, were there no others."""
+    return (((np.int64(term) * _SPREAD) & 0xFFFFFFFF) * n_lists) >> 32
+
+
+@kernel
+def find_list(lists, start, n_lists, term):
+    """The place of a term's list in the hash table of a leaf, or of the empty place where it would be."""
+    at = place_of(term, n_lists)
+    while lists[start + at].term != term and lists[start + at].term != NO_TERM:
+        at += 1
+        if at == n_lists:
+            at = 0
+    return start + at
+
+
+@kernel
+def count_lists(keys):
+    """How many words the sorted keys of a leaf have, the dummy word apart."""
+    n = 0
+    before = np.int64(0)
+    for key in keys:
+        if key >> TERM_SHIFT != before:
+            n += 1
+            before = key >> TERM_SHIFT
+    return n
+
+
+@kernel
+def write_lists(index, leaf_number, keys):
+    """Write the entries and the hash table of a leaf; its starts and `n_lists` are set."""
+    leaf = index.leaves[leaf_number]
+    for i in range(leaf.list_start, leaf.list_start + leaf.n_lists):
+        index.lists[i].term = NO_TERM
+    leaf.star_outside, leaf.star_inside, leaf.n_later, leaf.n_entries = 0, 0, 0, keys.size
+    before = np.int64(0)
+    at = np.int64(leaf.list_start)
+    for i in range(keys.size):
+        key = keys[i]
+        index.entries[leaf.entry_start + i] = key & 0xFFFFFFFF
+        part = (key >> PART_SHIFT) & 3
+        term = key >> TERM_SHIFT
+        if term == 0:
+            if part == OUTSIDE:
+                leaf.star_outside += 1
+            else:
+                leaf.star_inside += 1
+            continue
+        if term != before:
+            before = term
+            at = find_list(index.lists, leaf.list_start, leaf.n_lists, term - 1)
+            entry_list = index.lists[at]
+            entry_list.term, entry_list.start, entry_list.least = term - 1, i, FARTHEST
+            entry_list.n_outside, entry_list.n_inside, entry_list.n_later = 0, 0, 0
+        entry_list = index.lists[at]
+        if part == LATER:
+            entry_list.n_later += 1
+            leaf.n_later += 1
+        else:
+            entry_list.least = min(entry_list.least, (key & 0xFFFFFFFF) >> BOUND_SHIFT)
+            if part == OUTSIDE:
+                entry_list.n_outside += 1
+            else:
+                entry_list.n_inside += 1
+
+
+@kernel
+def append_members(index, slots, leaf_numbers, subscriptions, idf, where, flags, words, rest):
+    """Append subscriptions to the leaves that have room; what has none goes to `rest`: returns how many do."""
+    n_rest = 0
+    for i in range(slots.size):
+        if leaf_numbers[i] < 0:
+            continue
+        leaf = index.leaves[leaf_numbers[i]]
+        row = subscriptions.rows[slots[i]]
+        if leaf.n_members == leaf.member_room or leaf.n_words + row.n_terms > leaf.word_room:
+            rest[n_rest] = i
+            n_rest += 1
+            continue
+        order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, words)
+        x, y, z = write_member(index, leaf_numbers[i], subscriptions, slots[i], words, where[0], flags)
+        widen(index.nodes, leaf.node, x, y, z, least_bound(words, row, leaf.kind, flags))
+    return n_rest
+
+
+@kernel
+def bury_members(index, slots, touched):
+    """Mark members as dead; returns how many entries of `touched`, leaves that lost one, there are.
+
+    Paper: [STAMP] section VI-B: lists and bounds stay as they are until the leaf is built anew.
+    """
+    n = 0
+    for slot in slots:
+        for kind in (NEAR, ANYWHERE):
+            home = index.homes[slot].near if kind == NEAR else index.homes[slot].anywhere
+            if home != NOWHERE:
+                leaf = index.leaves[home >> 16]
+                index.members[leaf.member_start + (home & LOCAL_MASK)].state &= STAR | ENDS
+                leaf.n_dead += 1
+                touched[n] = home >> 16
+                n += 1
+                set_home(index.homes, slot, kind, NOWHERE)
+    return n

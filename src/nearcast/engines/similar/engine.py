@@ -1,0 +1,163 @@
+"""`SimilarStamp`: the engine of `Similar` subscriptions."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Floats, Ints, State, with_room
+from nearcast.columns.subscriptions import PointTable
+from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
+from nearcast.engines.search import LiveSearch, matching_similar
+from nearcast.engines.similar.candidates import COST, FILTER, VERIFY
+from nearcast.engines.similar.index import StampIndex
+from nearcast.engines.similar.layout import (
+    MARKS,
+    MOST_MEMBERS,
+    N_ACCESSED,
+    N_ANSWERS,
+    N_ARRIVALS,
+    N_CANDIDATES,
+    N_COUNTERS,
+    N_FILTERED,
+    N_LEAVES,
+    N_PRUNED,
+    N_VERIFIED,
+    PROBE,
+    TOKEN,
+    Known,
+    Matches,
+    Scratch,
+)
+from nearcast.engines.similar.match import match_steps
+from nearcast.engines.similar.prefixes import WORD
+from nearcast.engines.similar.settings import Settings
+from nearcast.engines.similar.walker import check_index
+from nearcast.window.window import Steps
+
+_STRATEGIES = {"cost": COST, "verify": VERIFY, "filter": FILTER}
+_FIRST_ROOM = 4096  # matches
+_MOST_ROOM = 1 << 18  # and so many for more than one event
+
+
+class SimilarStamp:
+    """Tells which `Similar` subscriptions a message matches, by prefixes filed under region and word."""
+
+    def __init__(self, table: PointTable, around: Surroundings, settings: Settings | None = None) -> None:
+        self.table = table
+        self.around = around
+        self._search = LiveSearch(matching_similar, around)
+        self._index = StampIndex(around.space, settings or Settings())
+        self._scratch = Scratch(
+            self._search.dense(), np.zeros(MARKS, np.uint8), np.zeros(1, dtype=PROBE), np.zeros(0, dtype=WORD),
+            np.zeros(0, dtype=TOKEN), np.zeros(0, np.int32), np.zeros(MOST_MEMBERS + 1, np.int64),
+            np.zeros(MOST_MEMBERS + 1), np.zeros(MOST_MEMBERS + 1, np.uint8), np.zeros(N_COUNTERS, np.int64),
+            np.zeros(N_COUNTERS, np.int64),
+        )  # fmt: skip
+        self._room = _room(_FIRST_ROOM)
+
+    @property
+    def settings(self) -> Settings:
+        return self._index.settings
+
+    # Subscriptions
+
+    def insert(self, slots: Ints) -> None:
+        self._index.insert(slots, self.table.layout, self.around.vocabulary.idf)
+
+    def remove(self, slots: Ints) -> None:
+        self._index.remove(slots, self.table.layout, self.around.vocabulary.idf)
+
+    def moved(self, slots: Ints, before: Array) -> Changes:
+        self.remove(slots)
+        self.insert(slots)
+        return self._search.moved(self.table.layout, slots, before)
+
+    def reweighed(self) -> None:
+        self._index.clear()
+        self.insert(self.table.used_slots)
+
+    # Messages
+
+    def publish(self, steps: Steps) -> Changes:
+        messages = self.around.live.table.layout
+        arrivals = steps.arrivals[steps.arrivals >= 0]
+        if not len(self.table) or not arrivals.size:
+            return NO_CHANGES
+        self._prepare(int(messages.rows["n_terms"][arrivals].max()))
+        known = Known(messages, self.table.layout, self.around.vocabulary.idf, self._index.where)
+        found: list[tuple[Ints, Ints, Floats]] = []
+        event = 0
+        while event < steps.arrivals.size:
+            after, n = match_steps(steps, event, known, self._index.layout, self._scratch, self._room)
+            if n:
+                found.append((self._room.events[:n].copy(), self._room.slots[:n].copy(), self._room.scores[:n].copy()))
+            if after == event or (after < steps.arrivals.size and self._room.slots.size < _MOST_ROOM):
+                self._room = _room(2 * self._room.slots.size)
+            event = after
+        if not found:
+            return NO_CHANGES
+        parts = zip(*found, strict=True)
+        events, slots, scores = found[0] if len(found) == 1 else (np.concatenate(part) for part in parts)
+        return Changes(events, slots, steps.arrivals[events], np.ones(events.size, np.int32), scores)
+
+    def _prepare(self, n_words: int) -> None:
+        """Scratch for messages of up to so many words."""
+        scratch = self._scratch
+        self._scratch = scratch._replace(
+            dense=self._search.dense(),
+            words=with_room(scratch.words, n_words + 1),
+            tokens=with_room(scratch.tokens, n_words),
+            stack=with_room(scratch.stack, self._index.n_nodes + 2),
+        )
+        scratch.probe["strategy"] = _STRATEGIES[self.settings.strategy]
+
+    # Live messages
+
+    def fill(self, slots: Ints) -> Changes:
+        return self._search.fill(self.table.layout, slots)
+
+    def find(self, slot: int) -> tuple[Ints, Floats]:
+        return self._search.find(self.table.layout, slot)
+
+    # Upkeep
+
+    def check(self) -> None:
+        scratch = self._scratch
+        self._search.check()
+        assert not scratch.marks.any(), "words must be taken back between calls"
+        assert not scratch.counts.any(), "counts must be taken back between leaves"
+        check_index(self._index, self.table.layout, self.table.used_slots, self.around.vocabulary.idf)
+
+    def stats(self) -> Stats:
+        counters = self._scratch.counters
+        names = {
+            "arrivals": N_ARRIVALS, "accessed": N_ACCESSED, "candidates": N_CANDIDATES, "answers": N_ANSWERS,
+            "regions pruned": N_PRUNED, "leaves read": N_LEAVES, "leaves verified": N_VERIFIED,
+            "leaves filtered": N_FILTERED,
+        }  # fmt: skip
+        arrays = (*self._scratch, *self._room)
+        return {
+            "engine": "stamp",
+            **{name: int(counters[at]) for name, at in names.items()},
+            "regions": self._index.n_nodes,
+            "leaves": self._index.n_leaves,
+            "bytes": self._index.nbytes + sum(array.nbytes for array in arrays),
+        }
+
+    def state(self) -> State:
+        return {
+            "settings": asdict(self.settings),
+            "index": self._index.state(),
+            "counters": self._scratch.counters,
+        }
+
+    def load(self, state: State) -> None:
+        self._index = StampIndex(self.around.space, Settings(**state["settings"]))
+        self._index.load(state["index"])
+        self._scratch.counters[:] = state["counters"]
+
+
+def _room(n: int) -> Matches:
+    return Matches(np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n))

@@ -1,0 +1,113 @@
+"""A message and the filed subscriptions in, who matches out: the walk through the regions.
+
+A leaf is read in four steps: its lists give candidates; later words may thin them out; so do their places; and what is
+left is settled by its score.
+"""
+
+from __future__ import annotations
+
+from nearcast.columns.scores import gather, scatter
+from nearcast.engines.similar.candidates import VERIFY, filter_further, read_lists
+from nearcast.engines.similar.layout import (
+    ANYWHERE,
+    FARTHEST,
+    LEAF_AXIS,
+    MARKS,
+    N_ARRIVALS,
+    N_LEAVES,
+    N_PRUNED,
+    NEAR,
+)
+from nearcast.engines.similar.prefixes import order_words
+from nearcast.engines.similar.regions import inside, nearest_similarity
+from nearcast.engines.similar.verify import settle, weigh
+from nearcast.jit import NEED_ROOM, kernel
+from nearcast.space.distance import HAVERSINE, cos_lat, wrap
+from nearcast.text.similarity import WEIGHTED
+from nearcast.window.curve import squared_limit, to_point
+
+
+@kernel
+def take_message(known, message, event, clock, scratch):
+    """Scatter a message, and put its words into `tokens`, heaviest first, like those of subscriptions."""
+    messages, metric, max_distance = known.messages, known.where[0], known.where[1]
+    scatter(messages.terms, messages.counts, message.term_start, message.n_terms, known.idf, scratch.dense)
+    order_words(messages.terms, message.term_start, message.n_terms, known.idf, WEIGHTED, scratch.words)
+    for i in range(message.n_terms):
+        scratch.tokens[i].term = scratch.words[i].term
+        scratch.marks[scratch.words[i].term & (MARKS - 1)] = 1
+    probe = scratch.probe[0]
+    probe.event, probe.clock = event, clock
+    probe.lon = wrap(message.x) if metric == HAVERSINE else message.x
+    probe.lat, probe.cos_lat = message.y, cos_lat(message.y)
+    probe.farthest = squared_limit(metric, max_distance) / 4.0 * (1.0 + 1e-9)
+    probe.x, probe.y, probe.z = to_point(metric, message.x, message.y)
+    probe.weight, probe.n_terms = message.weight, message.n_terms
+    probe.metric, probe.max_distance = metric, max_distance
+    scratch.before[:] = scratch.counters
+
+
+@kernel
+def release_message(known, message, scratch):
+    """Leave the scratch as it was before `take_message`."""
+    gather(known.messages.terms, message.term_start, message.n_terms, scratch.dense)
+    for i in range(message.n_terms):
+        scratch.marks[scratch.tokens[i].term & (MARKS - 1)] = 0
+
+
+@kernel
+def visit(root, index, known, message, scratch, out, n):
+    """Write who in a tree of regions matches a message, from position n on; returns the end, or NEED_ROOM.
+
+    Paper: [STAMP] algorithm 2.
+    """
+    probe, counters = scratch.probe[0], scratch.counters
+    scratch.stack[0] = root
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        node = index.nodes[scratch.stack[depth]]
+        place = 1.0 if root == ANYWHERE else nearest_similarity(node, probe)
+        if place <= 0.0 or place * FARTHEST < node.least or node.least == FARTHEST:
+            counters[N_PRUNED] += 1
+            continue
+        if node.axis != LEAF_AXIS:
+            scratch.stack[depth], scratch.stack[depth + 1] = node.high, node.low
+            depth += 2
+            continue
+        leaf = index.leaves[node.leaf]
+        is_inside = inside(leaf, probe.lon, probe.lat)
+        n_chosen = read_lists(index, leaf, int(place * FARTHEST), is_inside, scratch)
+        if probe.strategy != VERIFY:
+            n_chosen = filter_further(index, leaf, is_inside, n_chosen, scratch)
+        n_chosen = weigh(index, leaf, n_chosen, scratch)
+        counters[N_LEAVES] += 1
+        if n + n_chosen > out.slots.size:
+            return NEED_ROOM
+        n = settle(index, leaf, n_chosen, known, message, scratch, out, n)
+    return n
+
+
+@kernel
+def match_steps(steps, first, known, index, scratch, out):
+    """Write who matches the arrivals from event `first` on; returns the event to go on with and the number written.
+
+    Stops at the event for which there is no room; what was counted for it is taken back.
+    """
+    n = 0
+    for event in range(first, steps.arrivals.size):
+        if steps.arrivals[event] < 0:
+            continue
+        message = known.messages.rows[steps.arrivals[event]]
+        take_message(known, message, event, steps.clocks[event], scratch)
+        end = n
+        for root in (NEAR, ANYWHERE):
+            if end != NEED_ROOM:
+                end = visit(root, index, known, message, scratch, out, end)
+        release_message(known, message, scratch)
+        if end == NEED_ROOM:
+            scratch.counters[:] = scratch.before
+            return event, n
+        n = end
+        scratch.counters[N_ARRIVALS] += 1
+    return steps.arrivals.size, n

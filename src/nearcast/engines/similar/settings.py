@@ -1,0 +1,54 @@
+"""What can be set about `SimilarStamp`: the size of a region, which filters are on, and how candidates are settled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nearcast.errors import InvalidInput
+
+FILTERS = ("SP", "SP+HI", "SP+RP+HI", "SP+ST+HI", "SP+RP+ST+HI")  # the combinations that the paper measures
+STRATEGIES = ("cost", "verify", "filter")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How subscriptions are filed and candidates are settled. Answers are the same for all settings.
+
+    Parameters
+    ----------
+    fanout
+        Most subscriptions of a leaf region before it is split (8 to 65,535).
+    filters
+        One of `FILTERS`: the spatial-oriented prefix (SP), with regions (HI), with region-aware prefixes (RP), with
+        spatio-textual prefixes (ST).
+    strategy
+        What becomes of the candidates of a leaf: "verify" them at once, "filter" them by the spatio-textual prefixes
+        first, or what seems to "cost" less.
+    """
+
+    fanout: int = 1024
+    filters: str = "SP+RP+ST+HI"
+    strategy: str = "cost"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.fanout, bool) or not isinstance(self.fanout, int) or not 8 <= self.fanout <= 65535:
+            raise InvalidInput("fanout", self.fanout, "must be a whole number from 8 to 65535")
+        if self.filters not in FILTERS:
+            raise InvalidInput("filters", self.filters, f"must be one of {', '.join(FILTERS)}")
+        if self.strategy not in STRATEGIES:
+            raise InvalidInput("strategy", self.strategy, f"must be one of {', '.join(STRATEGIES)}")
+
+    @property
+    def regions(self) -> bool:
+        """Are subscriptions filed by region?"""
+        return "HI" in self.filters
+
+    @property
+    def region_prefixes(self) -> bool:
+        """Are lists cut into what a message outside the region needs and what only one inside needs?"""
+        return "RP" in self.filters
+
+    @property
+    def text_prefixes(self) -> bool:
+        """Are later words filed too, so that candidates can be filtered further?"""
+        return "ST" in self.filters

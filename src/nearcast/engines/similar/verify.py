@@ -1,0 +1,149 @@
+"""Candidates become answers: by their places, then by their words, both as the leaf has them: kernels.
+
+A leaf keeps of each member all that its score is made of, so an answer costs no look at the table, which would be one
+at memory far away. Scores are computed by the kernels that `engines.checks` computes them by, from the same numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.columns.scores import similar_score
+from nearcast.engines.checks import similarity_of
+from nearcast.engines.similar.layout import (
+    ALIVE,
+    BOUND_SHIFT,
+    ENDS,
+    FARTHEST,
+    LOCAL_MASK,
+    MARKS,
+    N_ANSWERS,
+    N_CANDIDATES,
+    NEAR,
+    STAR,
+)
+from nearcast.jit import kernel, prefetch
+from nearcast.space.distance import HAVERSINE, chord_metres, chord_to, lon_gap, plain_length, ssim
+from nearcast.text.similarity import WEIGHTED, tsim
+
+_ROUNDED = 1e-7  # more than 32 bits take from tau, and than the order of a sum takes from a score
+_ANY_ORDER = 2  # numbers; the sum of more depends on their order
+
+
+@kernel
+def member_similarity(member, probe):
+    """The spatial similarity of a member: the same bits as those of `distance` and `ssim`."""
+    if probe.metric != HAVERSINE:
+        return ssim(plain_length(member.x - probe.lon, member.y - probe.lat), probe.max_distance)
+    squared = chord_to(member.y, probe.lat, probe.cos_lat, lon_gap(member.x, probe.lon))
+    return 0.0 if squared > probe.farthest else ssim(chord_metres(squared), probe.max_distance)
+
+
+@kernel
+def most_text(member, n_words, probe):
+    """The largest text similarity that a member can have to the message: all of the smaller side is shared."""
+    if member.mode == WEIGHTED:
+        return 1.0
+    weight, n_shared = min(member.weight, probe.weight), int(min(n_words, probe.n_terms))
+    mode, n_s = np.int32(member.mode), np.int32(n_words)
+    return tsim(mode, weight, n_shared, member.weight, probe.weight, n_s, probe.n_terms)
+
+
+@kernel
+def words_end(members, leaf, local):
+    """Where the words of a member end."""
+    return members[leaf.member_start + local + 1].word_start if local + 1 < leaf.n_members else leaf.n_words
+
+
+@kernel
+def weigh(index, leaf, n_chosen, scratch):
+    """Thin out the candidates of a leaf, and the members that are in no list, by their places; returns how many stay.
+
+    `chosen` then holds members, `places` their spatial similarities.
+
+    Paper: [STAMP] lemma 2.
+    """
+    probe, chosen, counts, places = scratch.probe[0], scratch.chosen, scratch.counts, scratch.places
+    members, terms, start, n_listed = index.members, index.terms, leaf.member_start, leaf.n_listed
+    for i in range(n_chosen):
+        local = chosen[i] & LOCAL_MASK
+        prefetch(members, start + local)
+        prefetch(members, start + local + 1)  # where it ends
+    n = 0
+    for i in range(n_chosen + leaf.n_members - n_listed):
+        bound = 0
+        local = n_listed + i - n_chosen
+        if i < n_chosen:
+            bound = chosen[i] >> BOUND_SHIFT
+            local = chosen[i] & LOCAL_MASK
+            counts[local] = 0
+        member = members[start + local]
+        if member.state & ALIVE == 0:
+            continue
+        place = member_similarity(member, probe)
+        text = most_text(member, words_end(members, leaf, local) - member.word_start, probe)
+        if place * FARTHEST < bound or similar_score(member.share, text, place) < float(member.tau) - _ROUNDED:
+            continue
+        prefetch(terms, leaf.word_start + member.word_start)
+        chosen[n], places[n] = local, place
+        n += 1
+    scratch.counters[N_CANDIDATES] += n
+    return n
+
+
+@kernel
+def is_ours(kind, member, first, n_words):
+    """Is it this leaf's part to tell of a member whose first shared word is `first`, `n_words` for none?
+
+    Of the leaves that know a subscription, only the one tells of it where its first shared word is filed.
+    """
+    if first == n_words:
+        return member.state & STAR != 0
+    if kind == NEAR:
+        return first >= member.n_anywhere
+    return member.state & STAR != 0 or first < member.n_anywhere
+
+
+@kernel
+def settle(index, leaf, n_chosen, known, message, scratch, out, n):
+    """Write the candidates whose score reaches tau; returns the number written so far.
+
+    Where the leaf does not know enough, the table decides: if tau is so near that its rounding matters, if the
+    subscription expires, or if a sum of weights, which must be taken in the order of the words, has many.
+
+    Paper: [STAMP] function VERIFY.
+    Departs: looks at all words, to have the score and to see whether another leaf has found the member.
+    """
+    before = n
+    probe, chosen, places, dense, marks = scratch.probe[0], scratch.chosen, scratch.places, scratch.dense, scratch.marks
+    members, terms, start, kind = index.members, index.terms, leaf.member_start, leaf.kind
+    rows, row_terms, idf, where = known.subscriptions.rows, known.subscriptions.terms, known.idf, known.where
+    events, slots, scores = out.events, out.slots, out.scores
+    for i in range(n_chosen):
+        local = chosen[i]
+        member = members[start + local]
+        n_words = words_end(members, leaf, local) - member.word_start
+        weight, n_shared, first = 0.0, 0, n_words
+        for j in range(n_words):
+            term = terms[leaf.word_start + member.word_start + j]
+            if marks[term & (MARKS - 1)] != 0 and dense[term] != 0.0:
+                if n_shared == 0:
+                    first = j
+                weight += idf[term]
+                n_shared += 1
+        if not is_ours(kind, member, first, n_words):
+            continue
+        mode, tau = np.int32(member.mode), float(member.tau)
+        text = tsim(mode, weight, n_shared, member.weight, probe.weight, np.int32(n_words), probe.n_terms)
+        score = similar_score(member.share, text, places[i])
+        if score < tau - _ROUNDED:
+            continue
+        if score < tau + _ROUNDED or n_shared > _ANY_ORDER or member.state & ENDS != 0:
+            row = rows[member.slot]
+            score = similarity_of(row, row_terms, message, where, idf, dense)
+            if score < row.tau or row.expires <= probe.clock:
+                continue
+        events[n], slots[n], scores[n] = probe.event, member.slot, score
+        n += 1
+    scratch.counters[N_ANSWERS] += n - before
+    return n
