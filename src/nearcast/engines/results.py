@@ -36,7 +36,7 @@ from nearcast.engines.skyband import Policy, buffer_limit, replace
 from nearcast.window.heaps import BEST
 
 _FIRST_ROOM = 64
-_MOST_IDLE = 1 << 20  # changes whose room is kept for the next batch
+_MOST_IDLE = 1 << 19  # changes whose room is kept for the next batch
 
 
 class Results:

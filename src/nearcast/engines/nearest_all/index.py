@@ -236,7 +236,7 @@ class OrderedIndex:
 
     def check(self, filed: Array, slots: Ints) -> None:
         """Assert that the tree is consistent and holds exactly these subscriptions."""
-        check_tree(self._tree, filed, slots, self._n_rows)
+        check_tree(self._tree, filed, slots, self._n_rows, (self._where[1], self.height))
         assert slots.size == self._n_filed
 
     @property

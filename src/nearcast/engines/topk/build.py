@@ -19,7 +19,7 @@ from nearcast.engines.topk.layout import BUILDS, MANY, REST_BITS
 from nearcast.jit import kernel
 from nearcast.window.curve import CURVE_BITS, to_point
 
-_GROWTH = 2  # a word is cut anew when it has so many times the postings, or half as many squared
+_GROWTH = 2  # a word is cut anew when it has so many times the postings, or has shrunk by the square of it
 _DEPTH = 3 * CURVE_BITS + 4  # ranges that wait while a square is cut into quarters, again and again
 
 
