@@ -157,7 +157,7 @@ class SimilarRival(SimilarOracle):
         size = 2 * self.points.slots.capacity
         if self._room.slots.size < size:
             self._room = Matches(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size))
-        asked = Asked(self._where, self._centre, self.around.vocabulary.idf, self._scratch(), self.counters)
+        asked = Asked(self._where, self._centre, self.around.vocabulary.idf, self._search.dense(), self.counters)
         found: list[Matches] = []
         event = 0
         while event < steps.arrivals.size:
