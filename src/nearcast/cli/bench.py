@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _guard(options.figures or known, options.accept, console)
     if not options.figures:
         for name in known:
-            console.print(f"{name:<24}{part('figure').load(name).title}", highlight=False)
+            console.print(f"{name:<26}{part('figure').load(name).title}", highlight=False)
         return 0
     codes = [_figure(part("figure").load(name), options, console) for name in options.figures]
     return max(codes)
@@ -176,7 +176,7 @@ def _guard(names: Sequence[str], accept: bool, console: Console) -> int:
         elif changed:
             code = 1
         state = "as accepted" if not changed else "accepted now" if accept else "differs"
-        console.print(f"{name:<24}{state}", highlight=False)
+        console.print(f"{name:<26}{state}", highlight=False)
         for line in changed:
             print(f"  {line}")
     return code

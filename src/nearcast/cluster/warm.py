@@ -1,12 +1,13 @@
 """Compiles what a shard needs, by asking one of everything, so that workers find it compiled.
 
-Kernels are compiled once per machine and version, which takes half a minute of one core. It is spent while Spark
-starts, when a core is idle, and by one process instead of every worker.
+Kernels are compiled once per machine and version, which takes some minutes of one core. They are spent while Spark
+starts, and by one process, or two, instead of every worker.
 """
 
 from __future__ import annotations
 
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,16 @@ _QUERIES: tuple[dict[str, Any], ...] = (
 )
 
 
-def compile_kernels() -> None:
+_HALVES = (("within",), ("similar", "topk", "nearest"))  # kinds whose kernels take about as long to compile
+
+
+def compile_kernels(kinds: tuple[str, ...] = (*_HALVES[0], *_HALVES[1])) -> None:
     """Have a throw-away shard process a few events of every sort, and be written and restored in between."""
     weights = nc.Weights.fit(["a b", "é"])
     shard = Shard(0, 1, nc.Broker(nc.Space((0, 0, 2, 2)), nc.Window(count=3, age=10.0), weights))
     for round_ in range(3):
         decoder, ts = Decoder("", 0, "events"), 10_000 * round_
-        for number, query in enumerate(_QUERIES):
+        for number, query in enumerate(query for query in _QUERIES if query["kind"] in kinds):
             decoder.add(0, None, {"id": f"{round_}-{number}", **query, "ts": ts})
             to = {"region": [0, 0, 1, 1]} if "region" in query else {"lon": 0.5, "lat": 0.5}
             decoder.add(0, None, {"event": "move", "id": f"{round_}-{number}", **to, "ts": ts + 5})
@@ -51,4 +55,5 @@ def compile_kernels() -> None:
 
 
 if __name__ == "__main__":
-    compile_kernels()
+    with ProcessPoolExecutor(len(_HALVES)) as halves:
+        list(halves.map(compile_kernels, _HALVES))
