@@ -3,20 +3,24 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/ready
-KERNELS := tests/columns tests/engines tests/space tests/text tests/window
+KERNELS := tests/columns tests/space tests/text tests/window
+RIVALS := $(wildcard tests/bench/test_*rivals.py)
 
-.PHONY: demo test lint kernels clean
+.PHONY: demo test figures lint kernels clean
 
 demo: $(READY)
 	$(BIN)/nearcast demo
 
-# Kernels are compiled first, while sources are checked, so that tests do not each wait for them. Bounds are checked; what
-# the compiler could gain by optimising matters less here than its time. Then every kernel runs as plain Python.
-test: export NUMBA_OPT = 1
+# Kernels are compiled first, while sources are checked, so that tests do not each wait for them. Bounds are checked. Then
+# the kernels that engines share run as plain Python.
 test: $(READY)
 	$(MAKE) -j2 lint kernels
-	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 3 --dist loadscope
+	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 2 --dist loadscope $(RIVALS:%=--ignore=%) -k 'not work_is_as_accepted'
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadscope $(KERNELS)
+
+# The rivals of the benchmarks against the brute force, and the counts of work of every figure.
+figures: $(READY)
+	$(BIN)/pytest -n 2 --dist loadscope tests/bench
 
 kernels: $(READY)
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m nearcast.cluster.warm
