@@ -13,7 +13,8 @@ from bench.cases.messages import S1M, Stream, batches
 from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from nearcast import Broker, Window
 from nearcast.columns.arena import Ints
-from nearcast.columns.decode import KINDS, Rules, decode_subscriptions, pack_clauses
+from nearcast.columns.clauses import pack_clauses
+from nearcast.columns.decode import KINDS, Rules, decode_subscriptions
 from nearcast.columns.messages import decode_messages
 from nearcast.columns.subscriptions import WithinRows, WithinTable
 from nearcast.engines.contract import Changes, Surroundings

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nearcast.columns.clauses import split_clauses
 from nearcast.columns.decode import (
     KINDS,
     Part,
@@ -19,7 +20,7 @@ from nearcast.columns.decode import (
     decode_subscriptions,
     pack_clauses,
 )
-from nearcast.columns.subscriptions import WithinRows, split_clauses
+from nearcast.columns.subscriptions import WithinRows
 from nearcast.errors import InvalidInput
 from nearcast.model.codec import subscription_to_json
 from nearcast.model.query import Nearest, Similar, Subscription, TopK, Within

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nearcast.columns.decode import Rules, decode_subscriptions, pack_clauses
+from nearcast.columns.clauses import pack_clauses, split_clauses
+from nearcast.columns.decode import Rules, decode_subscriptions
 from nearcast.columns.messages import FOREVER
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.shapes import region_rows
-from nearcast.columns.subscriptions import PointTable, WithinTable, clauses_hold, in_region, split_clauses
+from nearcast.columns.subscriptions import PointTable, WithinTable, clauses_hold, in_region
 from nearcast.model.query import Nearest, Similar, Subscription, TopK, Within
 from nearcast.model.region import Box, Circle, Polygon
 from nearcast.space.space import Space

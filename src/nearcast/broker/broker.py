@@ -11,14 +11,16 @@ import pyarrow as pa
 
 from nearcast.broker import snapshot
 from nearcast.broker.explain import Explanation, explain
-from nearcast.broker.intake import ending, new_ids_only
+from nearcast.broker.handing import Holdings, adopted, copied
+from nearcast.broker.intake import ending, new_ids_only, refusal
 from nearcast.broker.moves import Movable, in_turns, many_moves, one_move
 from nearcast.broker.registry import Registry, unknown
 from nearcast.broker.saying import best_first, to_updates
 from nearcast.broker.stats import stats
 from nearcast.broker.sweeping import Sweeper
-from nearcast.columns.arena import Array, Floats, Ints
-from nearcast.columns.decode import KINDS, Part, Rules, check_subscription, decode_subscriptions, pack_clauses
+from nearcast.columns.arena import Array, Floats, Ints, State
+from nearcast.columns.clauses import pack_clauses
+from nearcast.columns.decode import KINDS, Part, Rules, check_subscription, decode_subscriptions
 from nearcast.columns.ids import id_type, same_type
 from nearcast.columns.messages import as_message, decode_messages
 from nearcast.columns.moves import Moves
@@ -95,6 +97,7 @@ class Broker:
             _NEAREST: NearestEngine(self._points[_NEAREST], self._around),
         }
         self._engines: dict[int, Notifier | Keeper] = {**self._notifiers, **self._keepers}
+        self._holdings = Holdings(self._registry, self._tables, self._engines, self._keepers, self._live)
         self._sweeper = Sweeper(self._live, self._vocabulary, self._tables, self._points[_NEAREST], self._keepers)
 
     # Subscriptions
@@ -218,6 +221,28 @@ class Broker:
         n_rows = max((int(moves.rows[-1]) + 1 for moves in parts if moves.rows.size), default=0)
         return self._updates(said, rejects, np.full(n_rows, self._live.clock))
 
+    # Subscriptions that go to another broker
+
+    def export_subscriptions(self, ids: Iterable[Any] | pa.Array) -> State:
+        """A copy of subscriptions with all that is theirs, for `adopt` of a broker that saw the same messages.
+
+        They stay here until they are unsubscribed. Ids that are nobody's are passed over. The copy is made of arrays
+        and plain values, so that it can be filed like a snapshot.
+        """
+        return copied(ids, self._holdings)
+
+    def adopt(self, rows: State) -> None:
+        """Take subscriptions over from a broker with the same window that saw the same messages; nothing is said.
+
+        They go on as they would have there: the next event that changes a result is told as if they had never moved.
+
+        Raises
+        ------
+        DuplicateId
+            If one of them is here already.
+        """
+        adopted(rows, self._holdings)
+
     # Messages and time
 
     def publish(self, messages: Message | Mapping[str, Any] | Iterable[Any] | pa.Table | pa.RecordBatch) -> Updates:
@@ -241,19 +266,13 @@ class Broker:
             part = batch if n <= _CHUNK and at == 0 else batch.slice(at, min(at + _CHUNK, n))
             steps, status, n_done = self._live.admit(part)
             for row in np.flatnonzero((status == DUPLICATE) | (status == TOO_FAR_AHEAD)).tolist():
-                error = self._refusal(int(status[row]), part.id(row), int(part.ts[row]))
+                error = refusal(int(status[row]), part.id(row), int(part.ts[row]), self.window)
                 if single:
                     raise error
                 rejects.append(Reject(int(part.rows[row]), error.field, str(error)))
             said.append(self._take(steps))
             at += n_done
         return Updates.concat(said or [self._updates([])], sorted(rejects, key=lambda reject: reject.row))
-
-    def _refusal(self, status: int, id: str | int, ts: int) -> InvalidInput:
-        if status == DUPLICATE:
-            return DuplicateId("id", id, "must not be the id of a live message")
-        ahead = self.window.max_ahead if self.window else None
-        return InvalidInput("ts", ts, f"must be at most {ahead} seconds ahead of the clock")
 
     def advance(self, ts: int) -> Updates:
         """Move the clock; backwards it does nothing."""

@@ -1,4 +1,4 @@
-"""Who comes and who goes: ids that are new, and ids whose subscriptions end."""
+"""Who comes and who goes: ids that are new, ids whose subscriptions end, and why a message is refused."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from nearcast.columns.arena import Ints
 from nearcast.columns.decode import Part
 from nearcast.columns.ids import bulk_ids, group_ids, id_bytes
 from nearcast.columns.rows import rows_of
-from nearcast.errors import DuplicateId
+from nearcast.errors import DuplicateId, InvalidInput
 from nearcast.model.update import Reject
+from nearcast.window.window import DUPLICATE, Window
 
 
 def new_ids_only(parts: list[Part], registry: Registry, clock: int) -> tuple[list[Part], list[Reject]]:
@@ -58,3 +59,11 @@ def ending(source: Any, registry: Registry) -> tuple[Ints, list[Reject]]:
     values = [named[row] for row in lost.tolist()] if ids is None else ids.take(pa.array(lost)).to_pylist()
     rejects = [Reject(row, "id", str(unknown(value))) for row, value in zip(lost.tolist(), values, strict=True)]
     return numbers[ends], rejects
+
+
+def refusal(status: int, id: str | int, ts: int, window: Window | None) -> InvalidInput:
+    """Why the window did not admit a message."""
+    if status == DUPLICATE:
+        return DuplicateId("id", id, "must not be the id of a live message")
+    ahead = window.max_ahead if window else None
+    return InvalidInput("ts", ts, f"must be at most {ahead} seconds ahead of the clock")

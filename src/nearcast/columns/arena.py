@@ -45,6 +45,13 @@ def ranges(starts: Longs, lengths: Array) -> Longs:
     return np.repeat(shift, lengths) + np.arange(total, dtype=np.int64)
 
 
+def starts_of(lengths: Array) -> Longs:
+    """Where rows of these lengths start, one after another, and where the last ends."""
+    starts = np.zeros(lengths.size + 1, dtype=np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
+
+
 class Slots:
     """Numbers 0, 1, 2, ... handed out and taken back, the last one returned first."""
 

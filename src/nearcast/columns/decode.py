@@ -25,7 +25,6 @@ from nearcast.model.codec import subscription_from_json
 from nearcast.model.query import MATCHES, MEASURES, Nearest, Similar, Subscription, TopK, Within
 from nearcast.model.update import Reject
 from nearcast.space.space import Space
-from nearcast.text.vocabulary import Terms
 
 KINDS = ("within", "similar", "topk", "nearest")
 
@@ -156,21 +155,6 @@ def _mode(query: Similar | TopK | Nearest) -> int:
     if isinstance(query, Similar):
         return MEASURES.index(query.measure)
     return MATCHES.index(query.match) if isinstance(query, Nearest) else 0
-
-
-def pack_clauses(terms: Terms, n_clauses: Ints) -> tuple[Ints, Array]:
-    """Clauses as the table keeps them, and how many entries each subscription has of them."""
-    lengths = np.diff(terms.row_start)
-    positive, negative = lengths[0::2], lengths[1::2]
-    sizes = 2 + positive + negative
-    starts = np.cumsum(sizes) - sizes
-    packed = np.empty(int(sizes.sum()), dtype=np.int32)
-    is_term = np.ones(packed.size, dtype=bool)
-    is_term[starts] = is_term[starts + 1] = False
-    packed[starts], packed[starts + 1] = positive, negative
-    packed[is_term] = terms.terms
-    first = np.cumsum(n_clauses) - n_clauses
-    return packed, np.add.reduceat(sizes, first) if first.size else sizes
 
 
 # Bulk: rows of an Arrow table that are surely right.

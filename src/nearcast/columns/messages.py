@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, State, ranges, record, with_room
+from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, State, ranges, record, starts_of, with_room
 from nearcast.columns.ids import IdBytes, Ids, id_bytes, same_type
 from nearcast.columns.rows import as_table, is_sound, rows_of
 from nearcast.errors import InvalidInput
@@ -20,7 +20,7 @@ from nearcast.model.message import Message
 from nearcast.model.update import Reject
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Terms, Vocabulary
-from nearcast.text.words import from_lists, tokenise
+from nearcast.text.words import Words, from_lists, tokenise
 
 FOREVER = 2**63 - 1  # expiry of what never expires
 MISSING = -(2**63)  # a `ts` that was not given
@@ -305,6 +305,42 @@ class MessageTable:
         rows["term_start"] = self._words.append(n_terms, terms=words[0], counts=words[1])
         rows["norm"], rows["weight"] = measured(rows, self._words, self.vocabulary.idf)
         self._rows[slots] = rows
+        return slots
+
+    def copy(self, slots: Ints) -> State:
+        """These messages as `add_copied` takes them, in whichever broker."""
+        rows = self._rows[slots]
+        where = ranges(rows["term_start"], rows["n_terms"])
+        ids, id_starts = self.ids.keys.take(slots)
+        data, starts = self.vocabulary.keys.take(self._words.pools["terms"][where])
+        counts = self._words.pools["counts"][where]
+        named = {"ids": ids, "id_starts": id_starts, "id_type": self.ids.type}
+        return {"rows": rows, "words": data, "starts": starts, "counts": counts, **named}
+
+    def add_copied(self, copied: State) -> Ints:
+        """Slots of messages that another table held, by the order there; those held here already are not added.
+
+        A sequence says which message it is: brokers that see the same messages give them the same.
+        """
+        rows = copied["rows"]
+        live = self.live_slots
+        sequences = np.append(self._rows["sequence"][live], 0)
+        at = np.searchsorted(sequences[:-1], rows["sequence"])
+        slots = np.where(sequences[at] == rows["sequence"], np.append(live, -1)[at], -1).astype(np.int32)
+        new = np.flatnonzero(slots < 0)
+        if new.size:
+            self.ids.type = self.ids.type or copied["id_type"]
+            terms = self.vocabulary.encode(Words(copied["words"], copied["starts"], starts_of(rows["n_terms"])))
+            where = ranges(terms.row_start[:-1][new], rows["n_terms"][new])
+            id_starts = copied["id_starts"]
+            lengths = np.diff(id_starts)[new]
+            ids = self.ids.store_many((copied["ids"][ranges(id_starts[:-1][new], lengths)], starts_of(lengths)))
+            self._rows = with_room(self._rows, self.ids.keys.capacity)
+            added = rows[new]
+            words = {"terms": terms.terms[where], "counts": copied["counts"][where]}
+            added["term_start"] = self._words.append(added["n_terms"], **words)
+            self._rows[ids] = added
+            slots[new] = ids
         return slots
 
     def measure(self, slots: Ints) -> None:

@@ -101,6 +101,16 @@ class ShapePool:
         last = np.maximum(starts + n_rings - 1, 0)
         return np.where(n_rings > 0, pool[last] - pool[np.minimum(starts, last)], 0)
 
+    def take(self, starts: Longs, n_rings: Array) -> tuple[Floats, Longs, Longs]:
+        """A copy of the points and rings of these regions, and how many points each has, as in `RegionRows`."""
+        n_points = self._n_points(starts, n_rings)
+        rings = self._rings.pools["ring_start"][ranges(starts, n_rings)]
+        first = np.zeros(starts.size, dtype=np.int64)
+        first[n_rings > 0] = self._rings.pools["ring_start"][starts[n_rings > 0]]
+        where = ranges(first, n_points)
+        points = np.stack([self._points.pools["xs"][where], self._points.pools["ys"][where]], axis=1)
+        return points, rings - np.repeat(first - (np.cumsum(n_points) - n_points), n_rings), n_points
+
     @property
     def wasteful(self) -> bool:
         return self._points.wasteful or self._rings.wasteful

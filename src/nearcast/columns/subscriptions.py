@@ -10,12 +10,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, Slots, State, ranges, record, with_room
+from nearcast.columns.arena import (
+    Array,
+    Floats,
+    Ints,
+    Longs,
+    Ragged,
+    Slots,
+    State,
+    ranges,
+    record,
+    starts_of,
+    with_room,
+)
+from nearcast.columns.clauses import pack_clauses, unpack_clauses
 from nearcast.columns.messages import measured
 from nearcast.columns.shapes import BOX, CIRCLE, RegionRows, ShapePool
 from nearcast.jit import kernel
 from nearcast.space.regions import PolygonLayout, in_box, in_circle, in_polygon
 from nearcast.text.vocabulary import Terms, Vocabulary
+from nearcast.text.words import Words
 
 NO_SUBSCRIPTION = -1
 
@@ -134,7 +148,7 @@ class PointTable(_Table):
     def layout(self) -> PointLayout:
         return PointLayout(self.rows, self._words.pools["terms"], self._words.pools["counts"])
 
-    def insert(self, given: PointRows, terms: Terms, numbers: Ints, since: int) -> Ints:
+    def insert(self, given: PointRows, terms: Terms, numbers: Ints, since: int | Longs) -> Ints:
         """Store subscriptions; `since` is the newest sequence, before which nothing counts without backfill."""
         slots = self._take(numbers)
         n_terms = np.diff(terms.row_start)
@@ -147,6 +161,22 @@ class PointTable(_Table):
         rows["norm"], rows["weight"] = measured(rows, self._words, self.vocabulary.idf)
         self._rows[slots] = rows
         return slots
+
+    def copy(self, slots: Ints) -> State:
+        """These subscriptions as `add_copied` takes them, in whichever broker: with words instead of terms."""
+        rows = self._rows[slots]
+        where = ranges(rows["term_start"], rows["n_terms"])
+        data, starts = self.vocabulary.keys.take(self._words.pools["terms"][where])
+        return {"rows": rows, "words": data, "starts": starts, "counts": self._words.pools["counts"][where]}
+
+    def add_copied(self, copied: State, numbers: Ints) -> Ints:
+        """Store subscriptions that another table held; only messages that they counted there count here."""
+        rows = copied["rows"]
+        terms = self.vocabulary.encode(Words(copied["words"], copied["starts"], starts_of(rows["n_terms"])))
+        given = {name: rows[name].copy() for name in ("x", "y", "share", "tau", "k", "mode", "expires")}
+        none = np.zeros(numbers.size, dtype=bool)
+        points = PointRows(rows=np.arange(numbers.size), backfill=none, **given)
+        return self.insert(points, terms._replace(counts=copied["counts"]), numbers, rows["since"])
 
     def measure(self, slots: Ints) -> None:
         """Compute norm and weight of these subscriptions anew."""
@@ -257,7 +287,7 @@ class WithinTable(_Table):
     def layout(self) -> WithinLayout:
         return WithinLayout(self.rows, self._clauses.pools["clauses"], self._shapes.layout)
 
-    def insert(self, given: WithinRows, clauses: Ints, clause_sizes: Array, numbers: Ints, since: int) -> Ints:
+    def insert(self, given: WithinRows, clauses: Ints, clause_sizes: Array, numbers: Ints, since: int | Longs) -> Ints:
         """Store subscriptions; `since` is the newest sequence, before which nothing counts without backfill."""
         slots = self._take(numbers)
         rows = np.zeros(given.expires.size, dtype=WITHIN)
@@ -267,6 +297,38 @@ class WithinTable(_Table):
         self._rows[slots] = rows
         self._place(slots, given.regions)
         return slots
+
+    def copy(self, slots: Ints) -> State:
+        """These subscriptions as `add_copied` takes them, in whichever broker: with words instead of terms."""
+        rows = self._rows[slots]
+        sizes = rows["clause_size"].astype(np.int64)
+        packed = self._clauses.pools["clauses"][ranges(rows["clause_start"], sizes)]
+        n_clauses, lengths, is_term = unpack_clauses(packed, sizes)
+        data, starts = self.vocabulary.keys.take(packed[is_term])
+        points, rings, n_points = self._shapes.take(rows["ring_start"].astype(np.int64), rows["n_rings"])
+        return {
+            "rows": rows,
+            "words": data,
+            "starts": starts,
+            "lengths": lengths,
+            "clauses": n_clauses,
+            "points": points,
+            "rings": rings,
+            "n_points": n_points,
+        }
+
+    def add_copied(self, copied: State, numbers: Ints) -> Ints:
+        """Store subscriptions that another table held; only messages that they counted there count here."""
+        rows = copied["rows"]
+        terms = self.vocabulary.encode(Words(copied["words"], copied["starts"], starts_of(copied["lengths"])))
+        boxes = np.stack([rows[side] for side in ("x0", "y0", "x1", "y1")], axis=1)
+        regions = RegionRows(
+            boxes, rows["region_kind"].copy(), copied["points"], copied["rings"], copied["n_points"],
+            rows["n_rings"].astype(np.int64),
+        )  # fmt: skip
+        none = np.zeros(numbers.size, dtype=bool)
+        given = WithinRows(np.arange(numbers.size), regions, rows["expires"].copy(), none)
+        return self.insert(given, *pack_clauses(terms, copied["clauses"]), numbers, rows["since"])
 
     def _place(self, slots: Ints, regions: RegionRows) -> None:
         for i, field in enumerate(("x0", "y0", "x1", "y1")):
@@ -324,14 +386,3 @@ class WithinTable(_Table):
         self._rows, self.numbers = state["rows"], state["numbers"]
         self._clauses.load(state["clauses"])
         self._shapes.load(state["shapes"])
-
-
-def split_clauses(packed: Ints) -> list[tuple[Ints, Ints]]:
-    """Positive and negative terms of every clause in a packed row."""
-    clauses, at = [], 0
-    while at < packed.size:
-        middle = at + 2 + int(packed[at])
-        after = middle + int(packed[at + 1])
-        clauses.append((packed[at + 2 : middle], packed[middle:after]))
-        at = after
-    return clauses

@@ -120,5 +120,11 @@ class Keeper(Engine, Protocol):
     def result(self, slot: int) -> tuple[Ints, Floats]:
         """Messages in the result, best first, and their scores."""
 
+    def kept(self, slots: Ints) -> tuple[Ints, Ints, Floats]:
+        """How many messages each of these holds, which, and how they rank: all that is known without a window."""
+
+    def resume(self, slots: Ints, n_kept: Ints, messages: Ints, ranks: Floats) -> None:
+        """Subscriptions that were just inserted go on with what `kept` said of them elsewhere; nothing is said."""
+
     def mark_messages(self, held: Array) -> None:
         """Set held[slot] for every message that a result needs."""

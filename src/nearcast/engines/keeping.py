@@ -198,6 +198,18 @@ class KeeperEngine:
         self.results.keep_ahead()
         return self._changes()
 
+    def kept(self, slots: Ints) -> tuple[Ints, Ints, Floats]:
+        return self.results.kept(slots)
+
+    def resume(self, slots: Ints, n_kept: Ints, messages: Ints, ranks: Floats) -> None:
+        table = self.around.live.table
+        self.results.begin(table.ids.keys.capacity)
+        ends = np.cumsum(n_kept)
+        for slot, first, end in zip(slots.tolist(), (ends - n_kept).tolist(), ends.tolist(), strict=True):
+            self.results.put(slot, table.layout, messages[first:end], ranks[first:end], 0)
+        self.results.settle(0)
+        self.results.forget_changes()
+
     def _refill(self, slots: Ints, event: int, last: int, clock: int) -> None:
         """Find the results of subscriptions anew, as of (last, clock)."""
         live, table, results = self.around.live, self.table, self.results

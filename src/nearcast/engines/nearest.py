@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.columns.arena import Ints, Longs, State, with_room
+from nearcast.columns.arena import Floats, Ints, Longs, State, with_room
 from nearcast.columns.subscriptions import PointTable
 from nearcast.engines.checks import ALL_WORDS, NEAREST
 from nearcast.engines.contract import Stats, Surroundings
@@ -162,6 +162,10 @@ class NearestEngine(KeeperEngine):
         )  # fmt: skip
         if n:
             self._file(moved[:n])
+
+    def resume(self, slots: Ints, n_kept: Ints, messages: Ints, ranks: Floats) -> None:
+        super().resume(slots, n_kept, messages, ranks)
+        self._file(slots)
 
     def _refill(self, slots: Ints, event: int, last: int, clock: int) -> None:
         """Evaluate anew, file by the new balls, and compare these with the rest of the turn."""

@@ -123,6 +123,12 @@ class Results:
         entries = self._entries[buffer["start"] : buffer["start"] + min(buffer["n_entries"], buffer["k"])]
         return entries["message"].copy(), entries["rank"].copy()
 
+    def kept(self, slots: Ints) -> tuple[Ints, Ints, Floats]:
+        """How many entries each of these buffers has, their messages and ranks, best first."""
+        buffers = self._buffers[slots]
+        entries = self._entries[ranges(buffers["start"], buffers["n_entries"])]
+        return buffers["n_entries"].copy(), entries["message"].copy(), entries["rank"].copy()
+
     def mark_messages(self, slots: Ints, held: Array) -> None:
         """Set held[message] for every message in the buffers of these subscriptions."""
         buffers = self._buffers[slots]
