@@ -1,6 +1,7 @@
-"""Who holds what: an id becomes the number of its shard, and a shard's number the key that Spark groups by.
+"""Who holds what: subscriptions become numbers of shards, and a shard's number the key that Spark groups by.
 
-Subscriptions are spread by a hash of their id that never changes (Python's own differs between processes). Spark
+`fit` splits subscriptions into shards, and the `Partition` that it returns says where those that come later belong.
+The method "hash" spreads them by a hash of their id that never changes (Python's own differs between processes). Spark
 in turn sends a key to the partition `pmod(murmur3(key), n)`; `shard_key` finds for each shard a key that Spark sends to
 the partition of that number, so that every partition has exactly one shard.
 """
@@ -8,9 +9,77 @@ the partition of that number, so that every partition has exactly one shard.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from nearcast.columns.arena import Array, Floats, Ints
+from nearcast.errors import InvalidInput
+from nearcast.space.space import Space
+
+METHODS = ("dkm", "keyword", "space", "hash")
 
 _MASK = 0xFFFFFFFF
 _SPARK_SEED = 42
+
+
+class Partition:
+    """A fitted partition: which shard holds what, and how much each is expected to have to do."""
+
+    def __init__(self, n_shards: int) -> None:
+        self.n_shards = n_shards
+        self.loads: Floats = np.zeros(n_shards)
+
+    def assign(self, subscriptions: pa.Table) -> Ints:
+        """The shard of each new subscription; its cost is added to the shard's load.
+
+        A row that is malformed gets some shard, which will reject it.
+        """
+        shards = np.array([owner_of(id_, self.n_shards) for id_ in subscriptions.column("id").to_pylist()], np.int32)
+        self.loads += np.bincount(shards, self.costs(subscriptions), self.n_shards)
+        return shards
+
+    def costs(self, subscriptions: pa.Table) -> Floats:
+        """What each subscription is expected to cost its shard."""
+        return np.ones(subscriptions.num_rows)
+
+    def release(self, shards: npt.ArrayLike, costs: npt.ArrayLike) -> None:
+        """Subscriptions of these costs have left these shards."""
+        self.loads -= np.bincount(np.asarray(shards, np.int64), np.asarray(costs, np.float64), self.n_shards)
+
+    def state(self) -> dict[str, Any]:
+        """All there is to keep."""
+        return {"method": "hash", "loads": self.loads}
+
+    @classmethod
+    def load(cls, state: Mapping[str, Any]) -> Self:
+        """The partition of a state."""
+        made = cls(len(state["loads"]))
+        made.loads = np.array(state["loads"], np.float64)
+        return made
+
+
+def fit(
+    method: str, subscriptions: pa.Table, sample: pa.Table | None, n_shards: int, space: Space
+) -> tuple[Partition, Array]:
+    """Split subscriptions into shards; returns the partition and the shard of each.
+
+    Parameters
+    ----------
+    method
+        ``"dkm"``, ``"keyword"``, ``"space"`` or ``"hash"``.
+    subscriptions
+        In the columnar form.
+    sample
+        Messages like those to come, in the columnar form; None or empty if there are none yet.
+    """
+    if method not in METHODS:
+        raise InvalidInput("method", method, f"must be one of {', '.join(METHODS)}")
+    partition = Partition(n_shards)
+    return partition, partition.assign(subscriptions)
 
 
 def place_of(subscription_id: str | int) -> int:
