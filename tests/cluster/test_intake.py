@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 from typing import Any
@@ -94,19 +93,24 @@ def test_an_intake_that_was_killed_leaves_nothing_that_counts(tmp_path: Path, mo
     assert [len(batch) for batch in batches(store)] == [10, 10, 10]
 
 
-def test_turns_are_announced_in_order_and_again_after_a_loss(tmp_path: Path) -> None:
-    store = Store(tmp_path / "checkpoint")
-    write_lines(tmp_path / "in" / "a.jsonl", events(1, 30))
-    intake = Intake(store, 10)
-    intake.take(find_files([Input(str(tmp_path / "in"), "events")]))
-    intake.tick()
-    times = [os.stat(store.turn(i)).st_mtime_ns for i in range(4)]
-    assert times == sorted(set(times))
-    assert [store.turn(i).read_text() for i in range(4)] == ["0\n", "1\n", "2\n", "3\n"]
-    store.turn(2).unlink()
-    Intake(store, 10).announce(1)
-    assert [os.stat(store.turn(i)).st_mtime_ns for i in range(4)] == times
-    assert batches(store)[3] == []
+def test_many_intakes_become_one_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nearcast.cluster.intake._MANIFESTS", 3)
+    store, folder = Store(tmp_path / "checkpoint"), tmp_path / "in"
+    inputs = [Input(str(folder), "events")]
+    for number in range(7):
+        intake = Intake(store, 10)
+        write_lines(folder / f"{number}.jsonl", events(number, 5))
+        intake.take(intake.new_files(find_files(inputs)))
+    assert intake.head == Head(7, 7, 35, 7, 6)
+    names = sorted(path.name for path in store.intake.iterdir() if not path.name.startswith("batch"))
+    assert names == ["head.json", "run-00000006.json", "seen-00000006.arrow"]
+    again = Intake(store, 10)
+    assert again.new_files(find_files(inputs)) == []
+    with open(folder / "1.jsonl", "a") as file:
+        file.write("{}\n")
+    assert [Path(file.path).name for file in again.changed_files(find_files(inputs))] == ["1.jsonl"]
+    again.tick()
+    assert batches(store)[7] == []
 
 
 def test_tables_are_cut_to_size(tmp_path: Path) -> None:

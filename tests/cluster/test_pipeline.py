@@ -36,6 +36,7 @@ def options(folder: Path, **changes: Any) -> Options:
         "shards": 2,
         "batch_rows": 150,
         "snapshot_every": 2,
+        "partition": "hash",
     }
     return Options(**{**given, **changes})
 
@@ -188,7 +189,6 @@ def test_a_checkpoint_holds_to_its_options(tmp_path: Path) -> None:
     assert (result.totals.rows, result.head.files) == (0, 1)
     for changes, field in (
         ({"window": None}, "window"),
-        ({"shards": 3}, "shards"),
         ({"space": nc.Space((0, 0, 1, 1))}, "space"),
         ({"updates_format": "jsonl"}, "updates_format"),
     ):

@@ -12,9 +12,11 @@ import pytest
 import nearcast as nc
 from cluster.scenes import SPACE, WINDOW, Told, answer, events, told_by
 from nearcast.cluster.decode import Decoder
-from nearcast.cluster.intake import ordered
-from nearcast.cluster.partition import owner_of
+from nearcast.cluster.directory import Directory
+from nearcast.cluster.intake import ordered, with_words
+from nearcast.cluster.partition import Partition, owner_of
 from nearcast.cluster.shard import Outcome, Shard, numbered
+from nearcast.cluster.specs import subscriptions_of
 
 
 def table_of(stream: list[Any]) -> pa.Table:
@@ -22,16 +24,31 @@ def table_of(stream: list[Any]) -> pa.Table:
     for row, value in enumerate(stream):
         decoder.add(row, None, value)
     table = decoder.table()
-    return table.take(ordered(table))
+    return with_words(table.take(ordered(table)))
+
+
+def routes(tables: list[pa.Table], n: int) -> list[Any]:
+    """Routes by the hash of ids."""
+    directory, partition = Directory(), Partition(n)
+
+    def route(table: pa.Table) -> Any:
+        def choose(rows: Any) -> Any:
+            subscriptions = subscriptions_of(table, rows)
+            return partition.assign(subscriptions), partition.costs(subscriptions)
+
+        return directory.route(table, choose)[0]
+
+    return [route(table) for table in tables]
 
 
 def run_shards(tables: list[pa.Table], n: int, window: nc.Window | None = WINDOW) -> tuple[Told, list[Outcome]]:
     told: Told = defaultdict(list)
     outcomes = []
+    routed = list(enumerate(zip(tables, routes(tables, n), strict=True)))
     for index in range(n):
-        shard = Shard(index, n, nc.Broker(SPACE, window=window))
-        for number, table in enumerate(tables):
-            outcome = shard.apply(table)
+        shard = Shard(index, nc.Broker(SPACE, window=window))
+        for number, (table, shards) in routed:
+            outcome = shard.apply(table, shards)
             outcomes.append(outcome)
             updates = numbered(outcome, number)
             for subscription, said in told_by(updates).items() if updates is not None else ():
@@ -105,8 +122,8 @@ def test_ids_are_of_the_type_that_the_first_event_has() -> None:
 
 
 def test_an_empty_batch_does_nothing(tmp_path: Path) -> None:
-    shard = Shard(0, 1, nc.Broker(SPACE))
-    outcome = shard.apply(table_of([]))
+    shard = Shard(0, nc.Broker(SPACE))
+    outcome = shard.apply(table_of([]), None)
     assert numbered(outcome, 0) is None
     assert outcome.rejects == []
     assert shard.subscription_ids is None

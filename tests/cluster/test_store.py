@@ -53,11 +53,18 @@ def test_the_sweep_keeps_what_is_named(tmp_path: Path) -> None:
     for name in names:
         (store.shards / name).touch()
     for number in range(4):
-        write_json(store.batch(number), 0)
-        write_json(store.turn(number), 0)
-    assert store.sweep({names[1]}, 2) == 2 + 2 + 2
+        for place in (store.batch(number), store.turn(number), store.route(number), store.order(number)):
+            write_json(place, 0)
+        write_json(store.handed(number, 0, 1), 0)
+    write_json(store.directory(2, 1), 0)
+    write_json(store.directory(3, 2), 0)
+    assert store.last_directory() == (3, 2)
+    assert store.sweep({names[1]}, 2, 3) == 2 + 2 + 2 + 2 + 1 + 1 + 1
     assert [path.name for path in store.shards.iterdir()] == [names[1]]
     assert [store.batch(i).exists() for i in range(4)] == [False, False, True, True]
+    assert store.turn_numbers() == [2, 3]
+    assert [store.order(i).exists() for i in range(4)] == [False, True, True, True]
+    assert [store.handed(i, 0, 1).exists() for i in range(4)] == [False, True, True, True]
     assert store.last_step() is None
     write_json(store.step(12), {})
     write_json(store.step(7), {})

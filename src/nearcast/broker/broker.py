@@ -223,6 +223,11 @@ class Broker:
 
     # Subscriptions that go to another broker
 
+    @property
+    def subscription_ids(self) -> pa.Array:
+        """The ids of all subscriptions."""
+        return self._registry.ids.to_arrow(self._registry.ids.keys.numbers())
+
     def export_subscriptions(self, ids: Iterable[Any] | pa.Array) -> State:
         """A copy of subscriptions with all that is theirs, for `adopt` of a broker that saw the same messages.
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from nearcast.cluster.partition import place_of
 from nearcast.cluster.schema import EVENT_NAMES, EVENTS, MOVE, PUBLISH, REFUSED, SUBSCRIBE, UNSUBSCRIBE
 from nearcast.errors import InvalidInput
 from nearcast.model.codec import event_from_json, message_from_json
@@ -69,7 +68,7 @@ class Decoder:
     def refuse(self, row: int, raw: str, field: str, reason: str) -> None:
         """Take a row that cannot be honoured."""
         raw, field, reason = (text.encode("utf-8", "backslashreplace").decode() for text in (raw, field, reason))
-        nothing = (None,) * 10
+        nothing = (None,) * 9
         self._rows.append((REFUSED, *nothing, self._source, self._file, row, raw, field, reason))
 
     def table(self) -> pa.Table:
@@ -90,20 +89,20 @@ class Decoder:
         if isinstance(event, Publish):
             return _message_row(event.message, tail)
         if isinstance(event, Subscribe):
-            kind, identity = SUBSCRIBE, event.subscription.id
+            kind, identity, expires = SUBSCRIBE, event.subscription.id, event.subscription.expires
         else:
-            kind, identity = (MOVE if isinstance(event, Move) else UNSUBSCRIBE), event.id
+            kind, identity, expires = (MOVE if isinstance(event, Move) else UNSUBSCRIBE), event.id, None
         if raw is None:
             tail = (self._source, self._file, row, json.dumps(value, ensure_ascii=False, default=str), None, None)
         spec = None
         if kind != UNSUBSCRIBE:
             spec = json.dumps({key: item for key, item in value.items() if key not in ("event", "ts")})
-        head = (kind, event.ts, *_id_columns(identity), place_of(identity))
-        return (*head, None, None, None, None, None, spec, *tail)
+        head = (kind, event.ts, *_id_columns(identity))
+        return (*head, None, None, None, None, expires, spec, *tail)
 
 
 def _message_row(message: Message, tail: tuple[Any, ...]) -> tuple[Any, ...]:
-    head = (PUBLISH, message.ts, *_id_columns(message.id), None)
+    head = (PUBLISH, message.ts, *_id_columns(message.id))
     return (*head, message.lon, message.lat, message.text, message.keywords, message.expires, None, *tail)
 
 

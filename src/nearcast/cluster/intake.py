@@ -6,26 +6,25 @@ not show in any answer. In a run over stored files everything is one intake: the
 input. In a run that follows folders, each look at the folders that finds new files is an intake; files that
 arrive in the order of their `ts` therefore give the same answers as when all of them are there from the start.
 
-A batch is also the log that a shard replays after a loss, so it is written once, not once per shard. An intake
-counts from the moment `head.json` says so; whatever a killed intake left behind is overwritten by the next.
+Here is also where the text of messages is split into words, once for all shards. A batch is part of the log that a
+shard replays after a loss, so it is written once, not once per shard. An intake counts from the moment `head.json`
+says so; whatever a killed intake left behind is overwritten by the next.
 """
 
 from __future__ import annotations
 
-import functools
-import os
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.cluster.schema import EVENTS, PUBLISH
+from nearcast.cluster.schema import BATCH, PUBLISH
 from nearcast.cluster.sources import SourceFile, read_file
-from nearcast.cluster.store import Store, read_json, write_json, write_table, write_whole
+from nearcast.cluster.store import Store, names_in, read_json, read_table, write_json, write_table
+from nearcast.columns.spelling import spell
 
-_FIRST_TURN_NS = 1_000_000_000 * 1_000_000_000  # the time of change of turn 0: any fixed time will do
+_MANIFESTS = 64  # intakes whose lists of files stand alone, before they become one list
 BATCH_ROWS = 20_000  # what a batch holds unless told otherwise
 
 # The keys of the order; nulls first. `late` is 0 for subscription events and 1 for messages.
@@ -41,6 +40,7 @@ class Head(NamedTuple):
     batches: int = 0  # batches ready
     rows: int = 0  # rows in them
     files: int = 0
+    seen: int = 0  # intakes whose files are in one list
 
 
 def read_head(store: Store) -> Head:
@@ -65,7 +65,10 @@ class Intake:
         self._batch_rows = batch_rows
         self.head = read_head(store)
         self._seen: dict[str, tuple[int, int]] = {}
-        for run in range(self.head.runs):
+        if self.head.seen:
+            for row in read_table(store.seen(self.head.seen)).to_pylist():
+                self._seen[row["path"]] = (row["size"], row["changed_ns"])
+        for run in range(self.head.seen, self.head.runs):
             for path, size, changed_ns in read_json(store.manifest(run))["files"]:
                 self._seen[path] = (size, changed_ns)
 
@@ -85,41 +88,48 @@ class Intake:
         """
         number, rows = self.head.batches, 0
         for table in resized((stage or in_memory)(files), self._batch_rows):
-            write_table(self._store.batch(number), table)
+            write_table(self._store.batch(number), with_words(table))
             number += 1
             rows += table.num_rows
         taken = [(file.path, file.size, file.changed_ns) for file in files]
         write_json(self._store.manifest(self.head.runs), {"files": taken})
-        self._commit(Head(self.head.runs + 1, number, self.head.rows + rows, self.head.files + len(files)))
         self._seen.update((path, (size, changed_ns)) for path, size, changed_ns in taken)
+        head = Head(self.head.runs + 1, number, self.head.rows + rows, self.head.files + len(files), self.head.seen)
+        if head.runs - head.seen >= _MANIFESTS:
+            head = self._in_one_list(head)
+        self._commit(head)
         return self.head
 
     def tick(self) -> Head:
         """Make an empty batch known, to keep an idle stream's workers alive."""
-        write_table(self._store.batch(self.head.batches), EVENTS.empty_table())
+        write_table(self._store.batch(self.head.batches), BATCH.empty_table())
         self._commit(self.head._replace(batches=self.head.batches + 1))
         return self.head
 
-    def announce(self, first: int) -> None:
-        """Let Spark's file source find the batches from `first` on; those it knows already stay as they are.
-
-        The source takes files in the order of their times of change. These are set to the number of the batch, in
-        milliseconds, so the order is certain and the same for a file that has to be made again.
-        """
-        for number in range(first, self.head.batches):
-            place = self._store.turn(number)
-            if not place.exists():
-                write_whole(place, functools.partial(_write_turn, number))
+    def _in_one_list(self, head: Head) -> Head:
+        """Write all files that were read as one list, so that a start does not have to open one for every intake."""
+        rows = [(path, *state) for path, state in self._seen.items()]
+        columns = zip(("path", "size", "changed_ns"), zip(*rows, strict=True), strict=True)
+        write_table(self._store.seen(head.runs), pa.table({name: list(values) for name, values in columns}))
+        return head._replace(seen=head.runs)
 
     def _commit(self, head: Head) -> None:
         before, self.head = self.head, head
         write_json(self._store.head, head._asdict())
-        self.announce(before.batches)
+        if head.seen != before.seen:
+            for name in names_in(self._store.intake):
+                if name.startswith(("run-", "seen-")) and int(name[4:].lstrip("-")[:8]) < head.seen:
+                    (self._store.intake / name).unlink()
 
 
-def _write_turn(number: int, place: Path) -> None:
-    place.write_text(f"{number}\n")
-    os.utime(place, ns=(_FIRST_TURN_NS + number * 1_000_000,) * 2)
+def with_words(table: pa.Table) -> pa.Table:
+    """The events of a batch with the words of its messages."""
+    table = table.combine_chunks()
+    texts, keywords = (table.column(name).combine_chunks() for name in ("text", "keywords"))
+    columns = dict(zip(("words", "counts"), spell(texts, keywords), strict=True))
+    for name, values in columns.items():
+        table = table.append_column(name, values)
+    return table
 
 
 def in_memory(files: list[SourceFile]) -> Iterator[pa.Table]:

@@ -23,8 +23,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import nearcast as nc
+from nearcast.cluster.balance import Balance
 from nearcast.cluster.intake import BATCH_ROWS, Head, Intake, Stage
-from nearcast.cluster.progress import Totals, read_totals, record_step
+from nearcast.cluster.log import Log
+from nearcast.cluster.partition import METHODS
+from nearcast.cluster.progress import Totals, metrics, read_totals, record_step
+from nearcast.cluster.reshard import reshard
 from nearcast.cluster.session import embedded_master, start_session
 from nearcast.cluster.sources import Input, SourceFile, find_files, read_texts
 from nearcast.cluster.staging import is_large, on_spark
@@ -40,8 +44,12 @@ if TYPE_CHECKING:
 
 WORLD = (-180.0, -90.0, 180.0, 90.0)
 EARTH = nc.Space(WORLD, "haversine")
-SNAPSHOT_EVERY = 10  # batches
+SNAPSHOT_EVERY = 10  # turns
+BALANCE = 0.2
+BALANCE_AFTER_S = 5.0
+VERSION = 2  # of the checkpoint
 _LOOK_S = 0.5  # how often watched folders are looked at
+_ENDED_S = 0.1  # how often a run over stored files looks whether it is done
 _TICK_S = 30.0  # Spark ends Python workers that were idle for a minute, and the shards in them are lost
 
 
@@ -62,7 +70,13 @@ class Options:
     corpus
         Files whose texts fix the weights of words; none: every word weighs 1.
     shards
-        Into how many parts subscriptions are split; fixed per checkpoint. `default_shards` when None.
+        Into how many parts subscriptions are split. When None, what the checkpoint has, or `default_shards`. Another
+        number than the checkpoint has changes it.
+    partition
+        How subscriptions are split: one of `partition.METHODS`.
+    balance, balance_after
+        Subscriptions move when the work of shards differs by more than this share of its mean, judged whenever shards
+        have spent so many processor seconds in the mean; infinite: never.
     master
         A Spark master; one inside this machine when None.
     follow
@@ -80,6 +94,9 @@ class Options:
     window: nc.Window | None = None
     corpus: tuple[Input, ...] = ()
     shards: int | None = None
+    partition: str = "dkm"
+    balance: float = BALANCE
+    balance_after: float = BALANCE_AFTER_S
     master: str | None = None
     follow: bool = False
     updates_format: str = "parquet"
@@ -126,6 +143,8 @@ def run(options: Options, watch: Watch = lambda stage, totals, head: None) -> Re
     files = find_files(options.inputs, (options.out, store.checkpoint))
     with store.locked():
         settings = settle(store, options)
+        store = Store(store.checkpoint, settings.era)
+        store.forget_other_eras()
         intake = Intake(store, options.batch_rows)
         before = read_totals(store)
         new = intake.new_files(files)
@@ -162,8 +181,9 @@ def settle(store: Store, options: Options) -> Settings:
         "updates_format": options.updates_format,
         "corpus": [os.path.abspath(given.path) for given in options.corpus],
     }
+    if options.partition not in METHODS:
+        raise InvalidInput("partition", options.partition, f"must be one of {', '.join(METHODS)}")
     if known is None:
-        n_shards = options.shards or default_shards()
         if _has_output(options.out):
             rule = "must be an empty folder, or have the checkpoint of the run that wrote it"
             raise InvalidInput("out", str(options.out), rule)
@@ -172,18 +192,25 @@ def settle(store: Store, options: Options) -> Settings:
         agreed = {key: value for key, value in asked.items() if key != "corpus"}
         settings = Settings(
             id=uuid.uuid4().hex,
-            n_shards=n_shards,
+            era=0,
+            n_shards=options.shards or default_shards(),
             has_weights=bool(options.corpus),
             snapshot_every=options.snapshot_every,
             **agreed,
         )
-        write_json(store.run, {"version": 1, "asked": asked, "settings": settings._asdict()})
+        write_json(store.run, {"version": VERSION, "asked": asked, "settings": settings._asdict()})
         return settings
-    asked["shards"] = options.shards or known["settings"]["n_shards"]
-    for name, value in {**known["asked"], "shards": known["settings"]["n_shards"]}.items():
+    if known["version"] != VERSION:
+        rule = f"was made by another version of Nearcast (format {known['version']}, this one has {VERSION})"
+        raise InvalidInput("checkpoint", str(store.checkpoint), rule)
+    for name, value in known["asked"].items():
         if asked[name] != value:
             raise InvalidInput(name, asked[name], f"must stay {value} for this checkpoint ({store.checkpoint})")
-    return Settings(**known["settings"])
+    settings = Settings(**known["settings"])
+    if options.shards not in (None, settings.n_shards):
+        settings = reshard(store.checkpoint, settings, int(options.shards or 0))
+        write_json(store.run, {**known, "settings": settings._asdict()})
+    return settings
 
 
 class _Pipeline:
@@ -198,7 +225,10 @@ class _Pipeline:
         self._options = options
         self._watch = watch
         self._totals = totals
-        self._log = store.checkpoint / "session" / "spark.log"
+        self._spark_log = store.checkpoint / "session" / "spark.log"
+        turn, batch = totals.next_turn, totals.next_batch
+        self._log = Log(store, settings.n_shards, options.space, options.partition, turn, batch)
+        self._balance = Balance(settings.n_shards, options.balance, options.balance_after)
 
     def work(self, new: list[SourceFile]) -> bool:
         """Read `new` files, small ones while Spark starts, then run to the end; return whether it was stopped."""
@@ -227,7 +257,7 @@ class _Pipeline:
                 raise
             except Exception as error:  # whatever Spark throws when it breaks down
                 raise self._gave_up(error) from error
-        self._intake.announce(self._totals.next_batch)
+        self._extend()
         self._watch("run", self._totals, self._intake.head)
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
@@ -235,9 +265,8 @@ class _Pipeline:
 
         frame = reports(spark, self._store, self._settings.id, self._settings.n_shards)
         writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(self._store.spark))
-        writer = writer.foreachBatch(self._note)
         try:
-            query = (writer if self._options.follow else writer.trigger(availableNow=True)).start()
+            query = writer.foreachBatch(self._note).start()
         except Exception as error:
             raise self._gave_up(error) from error
         try:
@@ -245,7 +274,7 @@ class _Pipeline:
         except KeyboardInterrupt:
             return True
         except (Py4JError, ConnectionError) as error:
-            said = f"Spark's Java process has ended; the same command goes on from here (see {self._log})"
+            said = f"Spark's Java process has ended; the same command goes on from here (see {self._spark_log})"
             raise SetupError(said) from error
         finally:
             with contextlib.suppress(Py4JError, ConnectionError):
@@ -263,14 +292,17 @@ class _Pipeline:
         return on_spark(spark, self._store.checkpoint / "sorted")
 
     def _wait(self, query: StreamingQuery, spark: SparkSession) -> None:
-        """Wait for the query to end; with `follow`, feed it what is new meanwhile."""
+        """Wait until everything is processed; with `follow`, feed the query what is new meanwhile."""
         from pyspark.errors import StreamingQueryException
 
         settling: dict[str, SourceFile] = {}
         busy_at = time.monotonic()
         try:
-            while not query.awaitTermination(_LOOK_S):  # type: ignore[arg-type]
+            while not query.awaitTermination(_LOOK_S if self._options.follow else _ENDED_S):  # type: ignore[arg-type]
                 if not self._options.follow:
+                    if self._totals.next_turn == self._log.next_turn and self._log.next_batch == self._n_batches:
+                        query.processAllAvailable()  # Spark commits what was last noted
+                        return
                     continue
                 new = self._intake.new_files(
                     find_files(self._options.inputs, (self._options.out, self._store.checkpoint))
@@ -281,20 +313,44 @@ class _Pipeline:
                     self._intake.take(ready, self._on_spark(spark) if is_large(ready) else None)
                     self._watch("run", self._totals, self._intake.head)
                     busy_at = time.monotonic()
-                elif self._intake.head.batches > 0 and time.monotonic() - busy_at > _TICK_S:
+                elif self._n_batches > 0 and time.monotonic() - busy_at > _TICK_S:
                     self._intake.tick()
                     busy_at = time.monotonic()
+                self._extend()
         except StreamingQueryException as error:
             raise self._gave_up(error) from error
 
+    @property
+    def _n_batches(self) -> int:
+        return self._intake.head.batches
+
+    def _extend(self) -> None:
+        self._log.extend(self._n_batches, self._totals.next_turn)
+
     def _gave_up(self, error: Exception) -> SetupError:
-        return SetupError(f"Spark gave up: {_cause(str(error))} (see {self._log})")
+        return SetupError(f"Spark gave up: {_cause(str(error))} (see {self._spark_log})")
 
     def _note(self, frame: DataFrame, number: int) -> None:
-        """Record what a micro-batch did; Spark calls it after every one."""
-        rows = frame.collect()
-        self._totals = record_step(self._store, number, {row.shard: json.loads(row.report) for row in rows})
+        """Record what a micro-batch did, and see to what comes next; Spark calls it after every one."""
+        said = {row.shard: json.loads(row.report) for row in frame.collect()}
+        before, self._totals = self._totals, record_step(self._store, number, said)
+        if self._totals.next_turn > before.next_turn:
+            line = metrics(before, self._totals, said, self._intake.head.rows - self._totals.rows)
+            with open(self._options.out / "metrics.jsonl", "a") as file:
+                file.write(json.dumps(line) + "\n")
+            self._keep_balance(said)
+        self._extend()
         self._watch("run", self._totals, self._intake.head)
+
+    def _keep_balance(self, said: dict[int, dict[str, Any]]) -> None:
+        """Let shards that have too much to do give to others."""
+        clocks = [report["clock"] for report in said.values() if report["clock"] is not None]
+        if clocks:
+            self._log.forget_ended(min(clocks))
+        self._balance.add(self._totals.next_turn, [said[shard]["work"] for shard in sorted(said)])
+        order = self._balance.order(self._log.directory)
+        if order is not None:
+            self._balance.wait(self._log.move(order))
 
 
 def _window_json(window: nc.Window | None) -> dict[str, Any] | None:

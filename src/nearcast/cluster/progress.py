@@ -23,6 +23,8 @@ class Totals:
     reasons: Counter[str] = field(default_factory=Counter)  # why rows were rejected
     subscriptions: Counter[str] = field(default_factory=Counter)  # live ones, by kind, and "all"
     next_batch: int = 0
+    next_turn: int = 0
+    states: list[dict[str, Any]] = field(default_factory=list)  # of all shards, as `turn.State` has them
 
     @property
     def rows(self) -> int:
@@ -39,11 +41,22 @@ class Totals:
         """Updates written."""
         return self.counts["added"] + self.counts["removed"]
 
+    def record(self) -> dict[str, Any]:
+        """The totals as JSON."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> Totals:
+        """The totals that `record` gave."""
+        counted = {name: Counter(record[name]) for name in ("counts", "reasons", "subscriptions")}
+        return cls(**{**record, **counted})
+
 
 def read_totals(store: Store) -> Totals:
-    """The totals of the newest step on record."""
+    """The totals of the newest step on record, or of the beginning of the era."""
     newest = store.last_step()
-    return Totals() if newest is None else _totals(read_json(store.step(newest)))
+    record = read_json(store.start if newest is None else store.step(newest))
+    return Totals.of(record) if record else Totals()
 
 
 def record_step(store: Store, number: int, reports: Mapping[int, dict[str, Any]]) -> Totals:
@@ -51,33 +64,49 @@ def record_step(store: Store, number: int, reports: Mapping[int, dict[str, Any]]
 
     A micro-batch that is repeated is recorded again, from the same totals before it.
     """
-    earlier = read_json(store.step(number - 1))
-    totals = Totals() if earlier is None else _totals(earlier)
+    earlier = read_json(store.step(number - 1) if number else store.start)
+    totals = Totals.of(earlier) if earlier else Totals()
     totals.subscriptions.clear()
     for report in reports.values():
         totals.counts.update(report["counts"])
         totals.reasons.update(report["reasons"])
         totals.subscriptions.update(report["subscriptions"])
-        totals.next_batch = report["next_batch"]
+    totals.states = [reports[shard]["state"] for shard in sorted(reports)]
+    totals.next_turn, totals.next_batch = (totals.states[0][name] for name in ("next_turn", "next_batch"))
     totals.counts["batches"] = totals.next_batch
-    snapshots = [report["snapshot"] for report in reports.values()]
-    first_batch = min(report["first_batch"] for report in reports.values())
-    record = {
-        "counts": totals.counts,
-        "reasons": totals.reasons,
-        "subscriptions": totals.subscriptions,
-        "next_batch": totals.next_batch,
-        "snapshots": snapshots,
-        "first_batch": first_batch,
-    }
-    write_json(store.step(number), record)
+    write_json(store.step(number), totals.record())
     if earlier is not None:
         # A restart may repeat this micro-batch, from the states that the one before it committed.
-        store.sweep({*snapshots, *earlier["snapshots"]}, min(first_batch, earlier["first_batch"]))
+        states = totals.states + earlier["states"]
+        first_turn, first_batch = (min(state[name] for state in states) for name in ("first_turn", "first_batch"))
+        store.sweep({state["snapshot"] for state in states}, first_turn, first_batch)
         store.step(number - _KEPT_STEPS).unlink(missing_ok=True)
     return totals
 
 
-def _totals(record: dict[str, Any]) -> Totals:
-    counts, reasons, subscriptions = (Counter(record[name]) for name in ("counts", "reasons", "subscriptions"))
-    return Totals(counts, reasons, subscriptions, record["next_batch"])
+def imbalance(loads: list[float]) -> float:
+    """(max - min) / mean of what shards had to do; 0 where there was nothing."""
+    mean = sum(loads) / len(loads) if loads else 0.0
+    return (max(loads) - min(loads)) / mean if mean > 0 else 0.0
+
+
+def metrics(before: Totals, after: Totals, reports: Mapping[int, dict[str, Any]], waiting: int) -> dict[str, Any]:
+    """What one micro-batch did, for `metrics.jsonl`; `waiting` rows are ready and not yet processed."""
+    new = after.counts - before.counts
+    work = [round(reports[shard]["work"], 6) for shard in sorted(reports)]
+    return {
+        "turn": after.next_turn - 1,
+        "batch": after.next_batch - 1,
+        "rows": new["rows"],
+        "messages": new["messages"],
+        "events": new["events"],
+        "late": new["late"],
+        "rejects": new["rejects"],
+        "updates": new["added"] + new["removed"],
+        "moved": new["moved"],
+        "restores": new["restores"],
+        "lag_rows": waiting,
+        "shard_seconds": [round(reports[shard]["seconds"], 6) for shard in sorted(reports)],
+        "shard_work": work,
+        "imbalance": round(imbalance(work), 4),
+    }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from nearcast.columns.spelling import COUNTS, WORDS
+
 # What a row asks for. A row that could not be read at all is carried along as REFUSED, so that it is reported once.
 SUBSCRIBE, UNSUBSCRIBE, MOVE, PUBLISH, REFUSED = 0, 1, 2, 3, 4
 EVENT_NAMES = {"subscribe": SUBSCRIBE, "unsubscribe": UNSUBSCRIBE, "move": MOVE, "publish": PUBLISH}
@@ -15,7 +17,6 @@ EVENTS = pa.schema(
         ("ts", pa.int64()),  # orders events; for messages also their time
         ("number", pa.int64()),  # the id, if it is an integer
         ("name", pa.string()),  # the id, if it is a string
-        ("place", pa.int64()),  # of a subscription: `partition.place_of` its id
         ("lon", pa.float64()),
         ("lat", pa.float64()),
         ("text", pa.string()),
@@ -31,13 +32,20 @@ EVENTS = pa.schema(
     ]
 )
 
+# What is written down as a batch has the words of messages, too, so that no shard has to split a text.
+BATCH = pa.schema([*EVENTS, ("words", WORDS), ("counts", COUNTS)])
+ROUTE = pa.schema([("shard", pa.int32())])  # of each row of a batch: where it goes; -1 everywhere
+ORDER = pa.schema([("number", pa.int64()), ("name", pa.string()), ("giver", pa.int32()), ("taker", pa.int32())])
+
 MESSAGE_COLUMNS = ("lon", "lat", "text", "keywords", "ts", "expires")  # and `id`, taken from `number` or `name`
+
+SPELLED_COLUMNS = ("lon", "lat", "words", "counts", "ts", "expires")  # the same without a look at any text
 
 # Output. (batch, seq) orders the updates of any one subscription; across subscriptions there is no order.
 UPDATE_COLUMNS = ("subscription", "message", "sign", "score", "ts", "batch", "seq")
 REJECT_COLUMNS = ("source", "row", "text", "field", "reason")
 
-# What flows through Spark itself is small: which batches to take, and what became of them.
-TURN = "batch long"
+# What flows through Spark itself is small: which turns to take, and what became of them.
+TURN = "turn long, kind string, what long"
 STATE = "value string"
-REPORT = "shard int, report string"
+REPORT = "shard int, rows long, updates long, seconds double, report string"

@@ -17,7 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 import nearcast as nc
-from nearcast.cluster.schema import MESSAGE_COLUMNS, MOVE, PUBLISH, REFUSED, SUBSCRIBE
+from nearcast.cluster.schema import MESSAGE_COLUMNS, MOVE, PUBLISH, REFUSED, SPELLED_COLUMNS, SUBSCRIBE
+from nearcast.cluster.specs import specs_of
+from nearcast.columns.arena import State
 from nearcast.columns.decode import Rules, as_subscription, check_subscription
 from nearcast.errors import InvalidInput
 
@@ -44,8 +46,8 @@ class Shard:
 
     Parameters
     ----------
-    index, n_shards
-        Which part, of how many.
+    index
+        Which part.
     broker
         Empty, or restored.
     subscription_ids
@@ -56,22 +58,24 @@ class Shard:
     def __init__(
         self,
         index: int,
-        n_shards: int,
         broker: nc.Broker,
         subscription_ids: str | None = None,
     ) -> None:
         self.index = index
-        self.n_shards = n_shards
         self.broker = broker
         self.subscription_ids = subscription_ids
 
-    def apply(self, batch: pa.Table) -> Outcome:
-        """Have the broker process the events of a batch (`schema.EVENTS`), in their order."""
+    def apply(self, batch: pa.Table, shards: np.ndarray | None) -> Outcome:
+        """Have the broker process the events of a batch (`schema.BATCH`), in their order.
+
+        `shards` says where each subscription event goes; None if there are none.
+        """
         outcome = Outcome()
         events = batch.column("event").to_numpy()
         refused = self._check_ids(batch, events)
-        places = batch.column("place").fill_null(0).to_numpy()
-        mine = np.where(events < PUBLISH, places % self.n_shards == self.index, self.index == SPOKESMAN)
+        mine = np.full(len(events), self.index == SPOKESMAN)
+        if shards is not None:
+            mine = np.where(events < PUBLISH, shards == self.index, mine)
         outcome.counts["rows"] += int(np.count_nonzero(mine))
         for row in np.flatnonzero(mine & (events == REFUSED)):
             told = batch.slice(row, 1).to_pylist()[0]
@@ -118,9 +122,9 @@ class Shard:
         if event == PUBLISH:
             updates = self.broker.publish(self._messages(batch, rows))
         elif event == SUBSCRIBE:
-            updates = self.broker.subscribe_many(_specs(batch, rows))
+            updates = self.broker.subscribe_many(specs_of(batch, rows))
         elif event == MOVE:
-            updates = self.broker.move_many(_specs(batch, rows))
+            updates = self.broker.move_many(specs_of(batch, rows))
         else:
             updates = self.broker.unsubscribe_many([_id_of(batch, int(row)) for row in rows])
         if len(updates):
@@ -134,12 +138,20 @@ class Shard:
             self._reject(outcome, batch, int(rows[reject.row]), reject.field, reject.reason)
         outcome.counts["messages" if event == PUBLISH else "events"] += len(rows) - len(updates.rejects)
 
+    def give(self, ids: list[Any]) -> State:
+        """Drop subscriptions, and return all that is theirs; ids that have ended meanwhile are passed over."""
+        rows = self.broker.export_subscriptions(ids)
+        self.broker.unsubscribe_many(ids)
+        return rows
+
     def _messages(self, batch: pa.Table, rows: np.ndarray) -> pa.Table:
         run = batch.slice(rows[0], rows[-1] + 1 - rows[0])
         if len(rows) != run.num_rows:
             run = run.take(rows - rows[0])
         ids = run.column("name" if run.column("number")[0].as_py() is None else "number")
-        return pa.table({"id": ids} | {name: run.column(name) for name in MESSAGE_COLUMNS})
+        # Words that were not spelled belong to a row that the broker must refuse, and say why.
+        names = SPELLED_COLUMNS if run.column("words").null_count == 0 else MESSAGE_COLUMNS
+        return pa.table({"id": ids} | {name: run.column(name) for name in names})
 
     def _n_late(self) -> int:
         return int(self.broker.stats()["messages"]["late"])
@@ -166,10 +178,6 @@ def _stretches(rows: np.ndarray, kinds: np.ndarray) -> Iterator[np.ndarray]:
     for stretch in np.split(rows, np.flatnonzero(np.diff(kinds[rows])) + 1):
         for start in range(0, len(stretch), SLICE_ROWS):
             yield stretch[start : start + SLICE_ROWS]
-
-
-def _specs(batch: pa.Table, rows: np.ndarray) -> list[dict[str, Any]]:
-    return [json.loads(spec) for spec in batch.column("spec").take(pa.array(rows)).to_pylist()]
 
 
 def _id_of(batch: pa.Table, row: int) -> str | int:

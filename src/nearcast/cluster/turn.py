@@ -1,9 +1,10 @@
-"""One shard's turn in a micro-batch: the committed state and a range of batches go in, the next state and a report out.
+"""One shard takes turns in a micro-batch: the committed state and the turns go in, the next state and a report out.
 
 A shard lives in the memory of a Python worker only as a cache. The truth is the state, which Spark commits: a token of
-the last turn, the name of a snapshot, and which batches came since. A worker that holds a shard with that token goes on
-with it; any other restores the snapshot and replays those batches, which gives the same shard, because engines are
+the last turn, the name of a snapshot, and which turns came since. A worker that holds a shard with that token goes on
+with it; any other restores the snapshot and replays those turns, which gives the same shard, because engines are
 deterministic. A shard is taken out of the cache while it changes: a turn that fails half-way is never gone on from.
+`log` tells what turns there are, and why subscriptions can change shards between two of them.
 
 Exactly once: the turn itself writes its updates and rejects, each batch to a file named by batch and shard. A turn that
 is repeated, after a lost worker or a killed driver, starts from the same committed state over the same batches, so it
@@ -20,14 +21,17 @@ import re
 import time
 import uuid
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import nearcast as nc
 from nearcast.broker import snapshot
+from nearcast.cluster.log import BATCH, GIVE, Turn, read_route, read_turn
 from nearcast.cluster.shard import Outcome, Shard, numbered
 from nearcast.cluster.store import Store, read_json, read_table, write_whole
 
@@ -37,28 +41,43 @@ _CACHE: dict[tuple[str, int], tuple[str, Shard]] = {}  # (run, shard) -> token o
 class State(NamedTuple):
     """What Spark keeps for a shard."""
 
-    token: str  # of the last turn
-    next_batch: int  # the first batch that has not been taken
+    token: str = ""  # of the last turn
+    next_turn: int = 0  # the first turn that has not been taken
+    next_batch: int = 0  # the first batch that has not been processed
     snapshot: str | None = None  # name of the snapshot's file; None: start from an empty broker
-    first_batch: int = 0  # the first batch that the snapshot does not hold
+    first_turn: int = 0  # the first turn that the snapshot does not hold
+    first_batch: int = 0
     subscription_ids: str | None = None  # the type of their ids, as of the snapshot
 
 
 class Settings(NamedTuple):
-    """What every shard of a run agrees on; fixed when the checkpoint is made."""
+    """What every shard of an era agrees on."""
 
-    id: str  # of the run
+    id: str  # of the run in this era
+    era: int
     out: str
     n_shards: int
     space: dict[str, Any]
     window: dict[str, Any] | None
     has_weights: bool
     updates_format: str  # "parquet" or "jsonl"
-    snapshot_every: int  # batches
+    snapshot_every: int  # turns
 
 
-def take_turn(checkpoint: str, run: str, index: int, state: str | None, first: int, stop: int) -> tuple[str, str]:
-    """Process batches `first` to `stop - 1` in shard `index`.
+class Report(NamedTuple):
+    """What turns did in one shard."""
+
+    counts: dict[str, int]
+    reasons: dict[str, int]  # why rows were rejected
+    subscriptions: dict[str, int]  # live ones, by kind
+    clock: int | None
+    state: dict[str, Any]  # the state after them
+    work: float  # processor seconds spent on events
+    seconds: float  # from start to end
+
+
+def take_turns(checkpoint: str, run: str, index: int, state: str | None, turns: list[Turn]) -> tuple[str, Report]:
+    """Take turns in shard `index`.
 
     Parameters
     ----------
@@ -69,57 +88,100 @@ def take_turn(checkpoint: str, run: str, index: int, state: str | None, first: i
     index
         Which shard.
     state
-        The state that the last committed turn returned; None at the very first.
-    first, stop
-        The batches to process.
+        The state that the last committed turns returned, as JSON; None at the very first.
+    turns
+        What to do, in order.
 
     Returns
     -------
-    tuple of str
-        The new state and a report, both JSON.
+    tuple
+        The new state, as JSON, and a report.
     """
     began = time.perf_counter()
-    store = Store(Path(checkpoint))
     settings = _settings(checkpoint, run)
-    before = State(**json.loads(state)) if state else State("", 0)
-    assert before.next_batch == first, f"shard {index} is at batch {before.next_batch}, not at {first}"
+    store = Store(Path(checkpoint), settings.era)
+    before = State(**json.loads(state)) if state else first_state(store, index)
+    expected = before.next_turn
+    assert expected == turns[0].number, f"shard {index} is at turn {expected}, not at {turns[0].number}"
     held = _CACHE.pop((run, index), None)
     hit = held is not None and held[0] == before.token
     shard = held[1] if held is not None and hit else restore(store, settings, index, before)
-    counts: Counter[str] = Counter(hits=int(hit), restores=int(not hit and before.next_batch > 0))
+    counts: Counter[str] = Counter(hits=int(hit), restores=int(not hit and before.next_turn > 0))
     reasons: Counter[str] = Counter()
-    for number in range(first, stop):
-        outcome = shard.apply(read_table(store.batch(number)))
-        write_outcome(Path(settings.out), outcome, number, index, settings.updates_format)
+    next_batch = before.next_batch
+    worked = time.process_time()
+    for turn in turns:
+        outcome = play(store, shard, turn, write=True)
+        if turn.kind == BATCH:
+            next_batch = turn.what + 1
+            write_outcome(Path(settings.out), outcome, turn.what, index, settings.updates_format)
         counts.update(outcome.counts)
         reasons.update(_short(reject["reason"]) for reject in outcome.rejects)
+    work = time.process_time() - worked
     counts["rejects"] = reasons.total()
-    after = before._replace(token=uuid.uuid4().hex, next_batch=stop)
-    if stop - before.first_batch >= settings.snapshot_every:
-        place = store.new_snapshot(index, stop)
-        write_whole(place, shard.broker.snapshot)
-        after = State(after.token, stop, place.name, stop, shard.subscription_ids)
+    after = before._replace(token=uuid.uuid4().hex, next_turn=turns[-1].number + 1, next_batch=next_batch)
+    if after.next_turn - before.first_turn >= settings.snapshot_every:
+        after = with_snapshot(store, shard, after)
         counts["snapshots"] += 1
     _CACHE[run, index] = (after.token, shard)
-    report = {
-        "counts": counts,
-        "reasons": reasons,
-        "subscriptions": shard.broker.stats()["subscriptions"],
-        "snapshot": after.snapshot,
-        "first_batch": after.first_batch,
-        "next_batch": after.next_batch,
-        "seconds": time.perf_counter() - began,
-    }
-    return json.dumps(after._asdict()), json.dumps(report)
+    stats = shard.broker.stats()
+    seconds = time.perf_counter() - began
+    report = Report(counts, reasons, stats["subscriptions"], stats["clock"], after._asdict(), work, seconds)
+    return json.dumps(after._asdict()), report
+
+
+def first_state(store: Store, index: int) -> State:
+    """The state of a shard before its first turn in this era."""
+    start = read_json(store.start)
+    return State(**start["states"][index]) if start else State()
+
+
+def with_snapshot(store: Store, shard: Shard, state: State) -> State:
+    """Write the shard down, as of the state; returns the state that names it."""
+    place = store.new_snapshot(shard.index, state.next_turn)
+    write_whole(place, shard.broker.snapshot)
+    return State(
+        state.token, state.next_turn, state.next_batch, place.name, state.next_turn, state.next_batch,
+        shard.subscription_ids,
+    )  # fmt: skip
+
+
+def play(store: Store, shard: Shard, turn: Turn, write: bool) -> Outcome:
+    """Have a shard take a turn; a replay does not `write` again what it hands over."""
+    if turn.kind == BATCH:
+        return shard.apply(read_table(store.batch(turn.what)), read_route(store, turn.number))
+    order, outcome = read_table(store.order(turn.what)), Outcome()
+    if turn.kind == GIVE:
+        for taker, ids in _moving(order, "giver", "taker", shard.index):
+            rows = shard.give(ids)
+            outcome.counts["moved"] += len(ids)
+            if write:
+                write_whole(store.handed(turn.what, shard.index, taker), functools.partial(_file, rows))
+    else:
+        for giver, _ in _moving(order, "taker", "giver", shard.index):
+            shard.broker.adopt(snapshot.read(store.handed(turn.what, giver, shard.index)))
+    return outcome
+
+
+def _file(rows: dict[str, Any], place: Path) -> None:
+    snapshot.write(place, rows)
+
+
+def _moving(order: pa.Table, own: str, other: str, index: int) -> Iterator[tuple[int, list[Any]]]:
+    """What an order has for one shard: who is on the other side, and the ids, in the order of shards."""
+    mine = order.filter(pc.equal(order.column(own), index))
+    for shard in sorted(set(mine.column(other).to_pylist())):
+        part = mine.filter(pc.equal(mine.column(other), shard))
+        yield shard, [*part.column("number").drop_null().to_pylist(), *part.column("name").drop_null().to_pylist()]
 
 
 def restore(store: Store, settings: Settings, index: int, state: State) -> Shard:
-    """The shard as `state` has it: its snapshot, or an empty broker, and every batch since."""
+    """The shard as `state` has it: its snapshot, or an empty broker, and every turn since."""
     kept = state.snapshot
     broker = nc.Broker.restore(store.shards / kept) if kept else new_broker(store, settings)
-    shard = Shard(index, settings.n_shards, broker, state.subscription_ids)
-    for number in range(state.first_batch, state.next_batch):
-        shard.apply(read_table(store.batch(number)))
+    shard = Shard(index, broker, state.subscription_ids)
+    for number in range(state.first_turn, state.next_turn):
+        play(store, shard, read_turn(store, number), write=False)
     return shard
 
 

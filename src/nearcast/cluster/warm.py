@@ -11,9 +11,11 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import nearcast as nc
 from nearcast.cluster.decode import Decoder
-from nearcast.cluster.intake import ordered
+from nearcast.cluster.intake import ordered, with_words
 from nearcast.cluster.shard import Shard
 
 _RING = [[[0, 0], [2, 0], [2, 2], [0, 0]]]
@@ -35,7 +37,7 @@ _HALVES = (("within",), ("similar", "topk", "nearest"))  # kinds whose kernels t
 def compile_kernels(kinds: tuple[str, ...] = (*_HALVES[0], *_HALVES[1])) -> None:
     """Have a throw-away shard process a few events of every sort, and be written and restored in between."""
     weights = nc.Weights.fit(["a b", "é"])
-    shard = Shard(0, 1, nc.Broker(nc.Space((0, 0, 2, 2)), nc.Window(count=3, age=10.0), weights))
+    shard = Shard(0, nc.Broker(nc.Space((0, 0, 2, 2)), nc.Window(count=3, age=10.0), weights))
     for round_ in range(3):
         decoder, ts = Decoder("", 0, "events"), 10_000 * round_
         for number, query in enumerate(query for query in _QUERIES if query["kind"] in kinds):
@@ -48,7 +50,7 @@ def compile_kernels(kinds: tuple[str, ...] = (*_HALVES[0], *_HALVES[1])) -> None
             message = {"id": ts + number, "lon": number / 4, "lat": 1, "ts": ts + 2 + number // 2}
             decoder.add(0, None, {**message, "text": "a é b c"[: 2 * number]})
         table = decoder.table()
-        shard.apply(table.take(ordered(table)))
+        shard.apply(with_words(table.take(ordered(table))), np.zeros(table.num_rows, np.int32))
         with tempfile.TemporaryDirectory() as folder:
             shard.broker.snapshot(Path(folder) / "snapshot")
             shard.broker = nc.Broker.restore(Path(folder) / "snapshot")

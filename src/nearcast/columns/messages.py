@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, State, ranges, record, starts_of, with_room
 from nearcast.columns.ids import IdBytes, Ids, id_bytes, same_type
 from nearcast.columns.rows import as_table, is_sound, rows_of
+from nearcast.columns.spelling import COUNTS, WORDS, Spelled, encode, encode_spelled
 from nearcast.errors import InvalidInput
 from nearcast.jit import kernel
 from nearcast.model.checks import LAST_INSTANT
@@ -20,7 +21,7 @@ from nearcast.model.message import Message
 from nearcast.model.update import Reject
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Terms, Vocabulary
-from nearcast.text.words import Words, from_lists, tokenise
+from nearcast.text.words import Words
 
 FOREVER = 2**63 - 1  # expiry of what never expires
 MISSING = -(2**63)  # a `ts` that was not given
@@ -57,6 +58,7 @@ class MessageBatch(NamedTuple):
     expires: Longs  # FOREVER where not given
     texts: pa.Array  # string, null where keywords were given
     keywords: pa.Array | None  # list<string>, null where a text was given
+    spelled: Spelled | None  # instead of both
     rejects: list[Reject]
     id_type: str | None  # of all accepted ids, None if there are none
 
@@ -72,7 +74,8 @@ class MessageBatch(NamedTuple):
         return MessageBatch(
             self.rows[lo:hi], (data[starts[lo] : starts[hi]], starts[lo : hi + 1] - starts[lo]),
             self.x[lo:hi], self.y[lo:hi], self.ts[lo:hi], self.expires[lo:hi], self.texts[lo:hi],
-            None if self.keywords is None else self.keywords[lo:hi], [], self.id_type,
+            None if self.keywords is None else self.keywords[lo:hi],
+            None if self.spelled is None else Spelled(*(column[lo:hi] for column in self.spelled)), [], self.id_type,
         )  # fmt: skip
 
 
@@ -119,6 +122,7 @@ def _from_objects(source: Iterable[Any], space: Space, expected: str | None) -> 
         np.array([FOREVER if m.expires is None else m.expires for m in good], dtype=np.int64),
         pa.array([m.text for m in good], type=pa.string()),
         keywords,
+        None,
         rejects,
         expected,
     )
@@ -135,6 +139,8 @@ def _is_plain(table: pa.Table) -> bool:
         "keywords": lambda t: pa.types.is_null(t) or (pa.types.is_list(t) and pa.types.is_string(t.value_type)),
         "ts": lambda t: pa.types.is_int64(t) or pa.types.is_int32(t) or pa.types.is_null(t),
         "expires": lambda t: pa.types.is_int64(t) or pa.types.is_int32(t) or pa.types.is_null(t),
+        "words": lambda t: t == WORDS,
+        "counts": lambda t: t == COUNTS,
     }
     return {"id", "lon", "lat"} <= types.keys() and all(
         is_known(types[n]) for n, is_known in known.items() if n in types
@@ -158,7 +164,8 @@ def _from_table(table: pa.Table, space: Space, expected: str | None) -> MessageB
     good = np.isfinite(x) & np.isfinite(y) & _valid(ids)
     if space.metric == "haversine":
         good &= np.abs(y) <= 90.0
-    good &= _valid(texts) != _valid(keywords)
+    spelled = Spelled(column("words"), column("counts")) if "words" in table.column_names else None
+    good &= _valid(texts) != _valid(keywords) if spelled is None else _valid(spelled.words)
     if pa.types.is_list(keywords.type) and keywords.flatten().null_count:
         good[list_parents(keywords)[keywords.flatten().is_null().to_numpy(zero_copy_only=False)]] = False
     ts = _longs(column("ts"), MISSING)
@@ -172,6 +179,7 @@ def _from_table(table: pa.Table, space: Space, expected: str | None) -> MessageB
     rejects = [] if rows.size == n else _reasons(table, np.flatnonzero(~good), space, given if rows.size else expected)
     if rows.size < n:
         ids, texts, keywords = ids.take(rows), texts.take(rows), keywords.take(rows)
+        spelled = None if spelled is None else Spelled(*(column.take(rows) for column in spelled))
     return MessageBatch(
         rows,
         id_bytes(ids),
@@ -181,6 +189,7 @@ def _from_table(table: pa.Table, space: Space, expected: str | None) -> MessageB
         _longs(column("expires"), FOREVER)[rows],
         texts.cast(pa.string()) if pa.types.is_null(texts.type) else texts,
         None if pa.types.is_null(keywords.type) or keywords.null_count == len(keywords) else keywords,
+        spelled,
         rejects,
         given if rows.size else expected,
     )
@@ -189,6 +198,8 @@ def _from_table(table: pa.Table, space: Space, expected: str | None) -> MessageB
 def _reasons(table: pa.Table, bad: Longs, space: Space, expected: str | None) -> list[Reject]:
     rejects = []
     for row, values in zip(bad.tolist(), table.take(bad).to_pylist(), strict=True):
+        if values.pop("counts", None) is not None:
+            values["keywords"] = values.pop("words")
         found = _from_objects([values], space, expected).rejects
         assert found, f"row {row} failed the vectorised checks and passed the others"
         rejects.append(Reject(row, found[0].field, found[0].reason))
@@ -224,19 +235,9 @@ def _filled(column: pa.Array, missing: float) -> Array:
 
 def encode_batch(batch: MessageBatch, vocabulary: Vocabulary) -> Terms:
     """The words of a batch as term rows; each message has either a text or keywords."""
-    terms = vocabulary.encode(tokenise(batch.texts))
-    if batch.keywords is None:
-        return terms
-    listed = vocabulary.encode(from_lists(batch.keywords))
-    n_text, n_listed = np.diff(terms.row_start), np.diff(listed.row_start)
-    starts = np.where(n_listed > 0, listed.row_start[:-1] + terms.terms.size, terms.row_start[:-1])
-    lengths = n_text + n_listed
-    where = ranges(starts, lengths)
-    return Terms(
-        np.concatenate([[0], np.cumsum(lengths)]),
-        np.concatenate([terms.terms, listed.terms])[where],
-        np.concatenate([terms.counts, listed.counts])[where],
-    )
+    if batch.spelled is not None:
+        return encode_spelled(batch.spelled, vocabulary)
+    return encode(batch.texts, batch.keywords, vocabulary)
 
 
 @kernel

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from nearcast.jit import kernel
 from nearcast.text.keys import Keys, KeysLayout, Numbers, State
-from nearcast.text.strings import Starts, Whole
+from nearcast.text.strings import Bytes, Starts, Whole
 from nearcast.text.weights import Weights
 from nearcast.text.words import Words
 
@@ -125,11 +125,16 @@ class Vocabulary:
 
     def encode(self, words: Words) -> Terms:
         """The distinct terms of every row and how often it has them, by the words' bytes; new words get terms."""
-        terms = self.keys.add_many(words.data, words.word_start)
-        self._weigh_new(terms)
+        terms = self.enter(words.data, words.word_start)
         out = Terms(np.zeros(len(words.row_start), np.int64), terms, np.empty(len(terms), np.int32))
         n = encode_many(self.keys.layout, words, np.empty(len(terms), np.int64), out)
         return Terms(out.row_start, out.terms[:n], out.counts[:n])
+
+    def enter(self, data: Bytes, starts: Starts) -> Numbers:
+        """The terms of words, given as bytes and starts; new ones get terms."""
+        terms = self.keys.add_many(data, starts)
+        self._weigh_new(terms)
+        return terms
 
     def word(self, term: int) -> str:
         """The word of a term."""
