@@ -6,7 +6,7 @@ READY := .venv/ready
 KERNELS := tests/columns tests/space tests/text tests/window
 RIVALS := $(wildcard tests/bench/test_*rivals.py)
 
-.PHONY: demo test figures lint kernels clean
+.PHONY: demo test figures cluster-test lint kernels clean
 
 demo: $(READY)
 	$(BIN)/nearcast demo
@@ -21,6 +21,10 @@ test: $(READY)
 # The rivals of the benchmarks against the brute force, and the counts of work of every figure.
 figures: $(READY)
 	$(BIN)/pytest -n 2 --dist loadscope tests/bench
+
+# A real Spark cluster on this machine, in which processes are killed 20 times; some ten minutes.
+cluster-test: $(READY)
+	$(BIN)/python tests/cluster/kill_and_compare.py --kills 20
 
 kernels: $(READY)
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m nearcast.cluster.warm

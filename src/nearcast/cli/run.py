@@ -19,7 +19,8 @@ from rich.table import Table
 
 import nearcast as nc
 from nearcast.cluster.intake import BATCH_ROWS, Head
-from nearcast.cluster.pipeline import SNAPSHOT_EVERY, WORLD, Options, Result, run
+from nearcast.cluster.partition import METHODS
+from nearcast.cluster.pipeline import BALANCE, BALANCE_AFTER_S, SNAPSHOT_EVERY, WORLD, Options, Result, run
 from nearcast.cluster.progress import Totals
 from nearcast.cluster.sources import FORMATS, Input
 from nearcast.errors import InvalidInput
@@ -40,6 +41,7 @@ input
                    {"id": "ann", "kind": "topk", "lon": -73.98, "lat": 40.75, "keywords": "ramen sushi", "k": 5}
     event          {"event": "move", "id": "ann", "lon": -73.95, "lat": 40.70, "ts": 1700000600000}
                    {"event": "unsubscribe", "id": "bob", "ts": 1700000900000}
+  A Redis stream, named redis://HOST:PORT/NAME, has such a row as JSON in the field "json" of each entry.
   Times are epoch milliseconds. Events are taken in the order of ts (none first), subscription events before
   messages, then by id; so subscriptions without ts come before every message.
 
@@ -48,10 +50,12 @@ output
                    (batch, seq) is the order of the updates of a subscription
   OUT/rejects      source, row, text, field, reason
   OUT/summary.json the counts that are shown at the end
+  OUT/metrics.jsonl what each micro-batch did: rows, updates, rows waiting, seconds and work of every shard, imbalance
 
 examples
   nearcast run --messages tweets.parquet --subscriptions subs.jsonl --window-count 100000 --out out
   nearcast run --messages inbox/ --events events/ --window-age 3600 --follow --out out
+  nearcast run --messages redis://localhost/posts --subscriptions subs.jsonl --follow --out out
 """
 
 
@@ -90,18 +94,45 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument_group("where it goes").add_argument
     add("--out", required=True, metavar="DIR", help="folder for the output")
     add("--updates-format", choices=("parquet", "jsonl"), default="parquet", help="default: parquet")
+    add("--updates-to", metavar="URL", help="also enter updates in a Redis stream, redis://HOST:PORT/NAME")
     add("--checkpoint", metavar="DIR", help="folder for what a restart needs (default: OUT/_checkpoint)")
 
     add = parser.add_argument_group("how it runs").add_argument
     add("--master", metavar="URL", help="a Spark master (default: Spark inside this machine)")
-    add("--shards", type=int, metavar="N", help="parts the subscriptions are split into (default: half the cores)")
+    add(
+        "--shards",
+        type=int,
+        metavar="N",
+        help="parts the subscriptions are split into (default: half the cores; another number than before is fine)",
+    )
+    add(
+        "--partition",
+        choices=METHODS,
+        default="dkm",
+        help="split them by expected cost (dkm), words, place, or a hash of their ids (default: dkm)",
+    )
+    add(
+        "--balance",
+        type=float,
+        default=BALANCE,
+        metavar="X",
+        help="move subscriptions when the work of shards differs by more than this share of its mean "
+        f"(default: {BALANCE}; inf: never)",
+    )
+    add(
+        "--balance-after",
+        type=float,
+        default=BALANCE_AFTER_S,
+        metavar="S",
+        help=f"processor seconds of work per shard before that is judged (default: {BALANCE_AFTER_S:g})",
+    )
     add("--batch-rows", type=int, default=BATCH_ROWS, metavar="N", help=f"rows per batch (default: {BATCH_ROWS})")
     add(
         "--snapshot-every",
         type=int,
         default=SNAPSHOT_EVERY,
         metavar="N",
-        help=f"batches from one snapshot of a shard to the next (default: {SNAPSHOT_EVERY})",
+        help=f"turns from one snapshot of a shard to the next (default: {SNAPSHOT_EVERY})",
     )
     return parser
 
@@ -132,10 +163,10 @@ def options_from(args: argparse.Namespace) -> Options:
     inputs = tuple(Input(path, role, args.format) for role in roles for path in getattr(args, role))
     if not inputs:
         raise InvalidInput("input", None, "must be named with --messages, --subscriptions or --events")
-    for name in ("shards", "batch_rows", "snapshot_every"):
+    for name, least in (("shards", 1), ("batch_rows", 1), ("snapshot_every", 1), ("balance", 0), ("balance_after", 0)):
         value = getattr(args, name)
-        if value is not None and value < 1:
-            raise InvalidInput("--" + name.replace("_", "-"), value, "must be >= 1")
+        if value is not None and not value >= least:
+            raise InvalidInput("--" + name.replace("_", "-"), value, f"must be >= {least}")
     window = None
     if args.window_count is not None or args.window_age is not None or args.max_ahead is not None:
         window = nc.Window(count=args.window_count, age=args.window_age, max_ahead=args.max_ahead)
@@ -145,11 +176,15 @@ def options_from(args: argparse.Namespace) -> Options:
         checkpoint=Path(args.checkpoint) if args.checkpoint else None,
         space=nc.Space(_bounds(args.space), args.metric, args.max_distance),
         window=window,
-        corpus=tuple(Input(path, "messages", args.format) for path in args.corpus),
+        corpus=tuple(Input(path, "corpus", args.format) for path in args.corpus),
         shards=args.shards,
+        partition=args.partition,
+        balance=args.balance,
+        balance_after=args.balance_after,
         master=args.master,
         follow=args.follow,
         updates_format=args.updates_format,
+        updates_to=args.updates_to,
         batch_rows=args.batch_rows,
         snapshot_every=args.snapshot_every,
     )
@@ -222,6 +257,7 @@ def summary_of(result: Result) -> dict[str, object]:
         "updates": {"+": totals.counts["added"], "-": totals.counts["removed"]},
         "batches": totals.next_batch,
         "shards": result.n_shards,
+        "moved": totals.counts["moved"],
         "files": result.head.files,
         "restores": totals.counts["restores"],
         "cache_hits": totals.counts["hits"],
@@ -257,6 +293,7 @@ def print_summary(result: Result, options: Options, console: Console) -> None:
     table.add_row("files", f"{result.head.files:,}")
     table.add_row("batches", f"{totals.next_batch:,}")
     table.add_row("shards", f"{result.n_shards:,}")
+    table.add_row("subscriptions moved between shards", f"{counts['moved']:,}")
     table.add_row("shards restored / found in memory", f"{counts['restores']:,} / {counts['hits']:,}")
     rate = f" ({new_rows / result.seconds:,.0f} rows/s, start included)" if new_rows else ""
     table.add_row("time", f"{result.seconds:.1f} s{rate}")

@@ -13,14 +13,16 @@ says so; whatever a killed intake left behind is overwritten by the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nearcast.cluster.redis_streams import Offset, RedisStream
 from nearcast.cluster.schema import BATCH, PUBLISH
-from nearcast.cluster.sources import SourceFile, read_file
+from nearcast.cluster.sources import Input, SourceFile, read_file
 from nearcast.cluster.store import Store, names_in, read_json, read_table, write_json, write_table
 from nearcast.columns.spelling import spell
 
@@ -41,12 +43,15 @@ class Head(NamedTuple):
     rows: int = 0  # rows in them
     files: int = 0
     seen: int = 0  # intakes whose files are in one list
+    offsets: Mapping[str, tuple[str, int]] = MappingProxyType({})  # how far each stream was read
 
 
 def read_head(store: Store) -> Head:
     """How far the intake of this checkpoint has come."""
     known = read_json(store.head)
-    return Head(**known) if known else Head()
+    if not known:
+        return Head()
+    return Head(**{**known, "offsets": {name: tuple(offset) for name, offset in known["offsets"].items()}})
 
 
 class Intake:
@@ -86,15 +91,33 @@ class Intake:
 
         `stage` reads the files and puts their events in order; `in_memory` unless told otherwise.
         """
+        tables = (stage or in_memory)(files)
+        return self._write(tables, [(file.path, file.size, file.changed_ns) for file in files], self.head.offsets)
+
+    def take_streams(self, streams: Mapping[Input, RedisStream]) -> Head:
+        """Read what is new in streams; all of it is put in order together. Nothing happens if there is nothing."""
+        pieces, offsets = [], dict(self.head.offsets)
+        for number, (given, stream) in enumerate(streams.items()):
+            before = Offset(*self.head.offsets.get(given.path, Offset()))
+            for table, after in stream.read(given.role, number, before):
+                pieces.append(table)
+                offsets[given.path] = after
+        return self._write(in_order(pieces), [], offsets) if pieces else self.head
+
+    def _write(
+        self, tables: Iterable[pa.Table], taken: list[tuple[str, int, int]], offsets: Mapping[str, tuple[str, int]]
+    ) -> Head:
+        """Write batches and make them known."""
         number, rows = self.head.batches, 0
-        for table in resized((stage or in_memory)(files), self._batch_rows):
+        for table in resized(tables, self._batch_rows):
             write_table(self._store.batch(number), with_words(table))
             number += 1
             rows += table.num_rows
-        taken = [(file.path, file.size, file.changed_ns) for file in files]
-        write_json(self._store.manifest(self.head.runs), {"files": taken})
-        self._seen.update((path, (size, changed_ns)) for path, size, changed_ns in taken)
-        head = Head(self.head.runs + 1, number, self.head.rows + rows, self.head.files + len(files), self.head.seen)
+        head = self.head._replace(batches=number, rows=self.head.rows + rows, offsets=offsets)
+        if taken:
+            write_json(self._store.manifest(self.head.runs), {"files": taken})
+            self._seen.update((path, (size, changed_ns)) for path, size, changed_ns in taken)
+            head = head._replace(runs=head.runs + 1, files=head.files + len(taken))
         if head.runs - head.seen >= _MANIFESTS:
             head = self._in_one_list(head)
         self._commit(head)
@@ -115,7 +138,7 @@ class Intake:
 
     def _commit(self, head: Head) -> None:
         before, self.head = self.head, head
-        write_json(self._store.head, head._asdict())
+        write_json(self._store.head, {**head._asdict(), "offsets": dict(head.offsets)})
         if head.seen != before.seen:
             for name in names_in(self._store.intake):
                 if name.startswith(("run-", "seen-")) and int(name[4:].lstrip("-")[:8]) < head.seen:
@@ -134,7 +157,11 @@ def with_words(table: pa.Table) -> pa.Table:
 
 def in_memory(files: list[SourceFile]) -> Iterator[pa.Table]:
     """All events of `files` in order, read and sorted in this process."""
-    pieces = [piece for number, file in enumerate(files) for piece in read_file(file, number)]
+    yield from in_order([piece for number, file in enumerate(files) for piece in read_file(file, number)])
+
+
+def in_order(pieces: list[pa.Table]) -> Iterator[pa.Table]:
+    """All events of some tables in order."""
     if pieces:
         table = pa.concat_tables(pieces)
         order = ordered(table)

@@ -28,6 +28,7 @@ from nearcast.cluster.intake import BATCH_ROWS, Head, Intake, Stage
 from nearcast.cluster.log import Log
 from nearcast.cluster.partition import METHODS
 from nearcast.cluster.progress import Totals, metrics, read_totals, record_step
+from nearcast.cluster.redis_streams import RedisStream, enter_updates, is_stream
 from nearcast.cluster.reshard import reshard
 from nearcast.cluster.session import embedded_master, start_session
 from nearcast.cluster.sources import Input, SourceFile, find_files, read_texts
@@ -60,7 +61,7 @@ class Options:
     Parameters
     ----------
     inputs
-        Files and folders to read.
+        Files, folders and streams (``redis://HOST:PORT/NAME``) to read.
     out
         Folder for the output.
     checkpoint
@@ -83,6 +84,8 @@ class Options:
         Go on watching `inputs` for new files.
     updates_format
         ``"parquet"`` or ``"jsonl"``.
+    updates_to
+        A stream to enter updates in, besides the files.
     batch_rows, snapshot_every
         Rows per batch, and batches from one snapshot of a shard to the next.
     """
@@ -100,6 +103,7 @@ class Options:
     master: str | None = None
     follow: bool = False
     updates_format: str = "parquet"
+    updates_to: str | None = None
     batch_rows: int = BATCH_ROWS
     snapshot_every: int = SNAPSHOT_EVERY
 
@@ -140,18 +144,23 @@ def run(options: Options, watch: Watch = lambda stage, totals, head: None) -> Re
     """
     began = time.monotonic()
     store = Store((options.checkpoint or options.out / "_checkpoint").absolute())
-    files = find_files(options.inputs, (options.out, store.checkpoint))
+    inputs = Inputs(options)
+    files = inputs.files()
     with store.locked():
         settings = settle(store, options)
         store = Store(store.checkpoint, settings.era)
         store.forget_other_eras()
+        (options.out / "updates").mkdir(parents=True, exist_ok=True)
         intake = Intake(store, options.batch_rows)
         before = read_totals(store)
         new = intake.new_files(files)
         changed = tuple(file.path for file in intake.changed_files(files))
         stopped = False
+        if not options.follow:
+            intake.take_streams(inputs.streams)
+        inputs.connect_sink(store)
         if options.follow or new or before.next_batch < intake.head.batches:
-            pipeline = _Pipeline(store, settings, intake, options, watch, before)
+            pipeline = _Pipeline(store, settings, intake, inputs, watch, before)
             stopped = pipeline.work([] if options.follow else new)  # a followed file may still be growing
         totals = read_totals(store)
         if not options.follow and not stopped and totals.next_batch < intake.head.batches:
@@ -160,6 +169,27 @@ def run(options: Options, watch: Watch = lambda stage, totals, head: None) -> Re
             )
         seconds = time.monotonic() - began
         return Result(totals, intake.head, before, changed, seconds, settings.n_shards, stopped)
+
+
+class Inputs:
+    """What a run reads and where else it writes: files, and streams that are connected to."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.streams = {given: RedisStream(given.path) for given in options.inputs if is_stream(given.path)}
+        self.sink: RedisStream | None = None
+        checkpoint = options.checkpoint or options.out / "_checkpoint"
+        self._own = (options.out, checkpoint)
+
+    def connect_sink(self, store: Store) -> None:
+        """Connect to where updates go besides the files, and bring that up to date."""
+        if self.options.updates_to:
+            self.sink = RedisStream(self.options.updates_to, read_json(store.run)["id"])
+            enter_updates(self.sink, self.options.out, read_totals(store).next_batch)
+
+    def files(self) -> list[SourceFile]:
+        """All files there are now."""
+        return find_files([given for given in self.options.inputs if given not in self.streams], self._own)
 
 
 def default_shards() -> int:
@@ -198,7 +228,7 @@ def settle(store: Store, options: Options) -> Settings:
             snapshot_every=options.snapshot_every,
             **agreed,
         )
-        write_json(store.run, {"version": VERSION, "asked": asked, "settings": settings._asdict()})
+        write_json(store.run, {"version": VERSION, "id": settings.id, "asked": asked, "settings": settings._asdict()})
         return settings
     if known["version"] != VERSION:
         rule = f"was made by another version of Nearcast (format {known['version']}, this one has {VERSION})"
@@ -217,11 +247,13 @@ class _Pipeline:
     """One run under way: the Spark query, and the intake that feeds it."""
 
     def __init__(
-        self, store: Store, settings: Settings, intake: Intake, options: Options, watch: Watch, totals: Totals
+        self, store: Store, settings: Settings, intake: Intake, inputs: Inputs, watch: Watch, totals: Totals
     ) -> None:
+        options = inputs.options
         self._store = store
         self._settings = settings
         self._intake = intake
+        self._inputs = inputs
         self._options = options
         self._watch = watch
         self._totals = totals
@@ -304,13 +336,14 @@ class _Pipeline:
                         query.processAllAvailable()  # Spark commits what was last noted
                         return
                     continue
-                new = self._intake.new_files(
-                    find_files(self._options.inputs, (self._options.out, self._store.checkpoint))
-                )
+                new = self._intake.new_files(self._inputs.files())
                 ready = [file for file in new if settling.get(file.path) == file]  # unchanged since the last look
                 settling = {file.path: file for file in new}
+                n_before = self._n_batches
                 if ready:
                     self._intake.take(ready, self._on_spark(spark) if is_large(ready) else None)
+                self._intake.take_streams(self._inputs.streams)
+                if self._n_batches > n_before:
                     self._watch("run", self._totals, self._intake.head)
                     busy_at = time.monotonic()
                 elif self._n_batches > 0 and time.monotonic() - busy_at > _TICK_S:
@@ -339,6 +372,8 @@ class _Pipeline:
             with open(self._options.out / "metrics.jsonl", "a") as file:
                 file.write(json.dumps(line) + "\n")
             self._keep_balance(said)
+        if self._inputs.sink is not None:
+            enter_updates(self._inputs.sink, self._options.out, self._totals.next_batch)
         self._extend()
         self._watch("run", self._totals, self._intake.head)
 

@@ -1,0 +1,129 @@
+"""Redis Streams in and out: entries become events with the offset they end at; updates become entries, each once.
+
+An entry's field `json` holds one row in the JSON form. In: what was read counts from the moment that the intake's
+head, which holds the offset too, is replaced, so that an entry is taken once, whenever a run is killed. Out: the
+updates of a batch are entered in one transaction with the number of the batch, so that one that is there already is not
+entered again. Neither goes through Spark, which here hands out turns and not events: as with files, the driver reads,
+and what shards wrote is passed on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nearcast.cluster.decode import Decoder
+from nearcast.errors import InvalidInput, SetupError
+
+SCHEME = "redis://"
+START = "0-0"
+_FIELD = b"json"
+_AT_ONCE = 10_000  # entries read, or entered, in one go
+
+
+class Offset(NamedTuple):
+    """How far a stream was read."""
+
+    entry: str = START
+    n_read: int = 0
+
+
+def is_stream(path: str) -> bool:
+    """Does this name a stream, and not a file?"""
+    return path.startswith(SCHEME)
+
+
+class RedisStream:
+    """A stream.
+
+    Parameters
+    ----------
+    address
+        redis://HOST[:PORT]/NAME
+    run
+        For a stream of updates: the run that they are of. A stream may have those of several.
+
+    Raises
+    ------
+    InvalidInput
+        For an address without a name.
+    SetupError
+        If the client is not installed, or the server does not answer.
+    """
+
+    def __init__(self, address: str, run: str = "") -> None:
+        try:
+            import redis
+        except ImportError:
+            raise SetupError("redis is not installed. Run: pip install 'nearcast[redis]'") from None
+        parts = urlsplit(address)
+        self.address = address
+        self._name = parts.path.lstrip("/")
+        self._mark = f"{self._name}:nearcast:{run}"  # how many of its batches have been entered
+        if not self._name:
+            raise InvalidInput("stream", address, "must be redis://HOST:PORT/NAME")
+        self._errors = redis.RedisError
+        self._client: Any = redis.Redis(parts.hostname or "localhost", parts.port or 6379)
+        self._ask("ping")
+
+    def _ask(self, what: str, *given: Any, **named: Any) -> Any:
+        try:
+            return getattr(self._client, what)(*given, **named)
+        except self._errors as error:
+            raise SetupError(f"Redis at {self.address}: {error}") from error
+
+    def read(self, role: str, number: int, offset: Offset) -> Iterator[tuple[pa.Table, Offset]]:
+        """What stands behind an offset, in pieces, and where each ends; `number` is the column ``file``."""
+        end = self._ask("xrevrange", self._name, count=1)
+        last = end[0][0] if end else None
+        while last is not None:
+            entries = self._ask("xrange", self._name, f"({offset.entry}", last, count=_AT_ONCE)
+            if not entries:
+                return
+            decoder = Decoder(self.address, number, role)
+            for row, (_, fields) in enumerate(entries, offset.n_read + 1):
+                raw = fields.get(_FIELD)
+                if raw is None:
+                    decoder.refuse(row, str(fields), "json", "json is required: the field that holds the row")
+                else:
+                    decoder.add_text(row, raw.decode(errors="backslashreplace"))
+            offset = Offset(entries[-1][0].decode(), offset.n_read + len(entries))
+            yield decoder.table(), offset
+
+    @property
+    def n_batches(self) -> int:
+        """Batches whose updates have been entered."""
+        return int(self._ask("get", self._mark) or 0)
+
+    def enter(self, batch: int, tables: list[pa.Table]) -> None:
+        """Enter the updates of a batch, unless they are there already."""
+        if batch < self.n_batches:
+            return
+        try:
+            with self._client.pipeline(transaction=True) as transaction:
+                for table in tables:
+                    for row in table.to_pylist():
+                        transaction.xadd(self._name, {_FIELD: json.dumps(row, ensure_ascii=False)})
+                transaction.set(self._mark, batch + 1)
+                transaction.execute()
+        except self._errors as error:
+            raise SetupError(f"Redis at {self.address}: {error}") from error
+
+
+def enter_updates(sink: RedisStream, out: Path, next_batch: int) -> None:
+    """Bring a stream of updates up to a batch, from the files that shards wrote."""
+    for batch in range(sink.n_batches, next_batch):
+        places = sorted((out / "updates").glob(f"part-{batch:08d}-*"))
+        sink.enter(batch, [_updates(place) for place in places])
+
+
+def _updates(place: Path) -> pa.Table:
+    if place.suffix == ".parquet":
+        return pq.read_table(place)
+    return pa.Table.from_pylist([json.loads(line) for line in place.read_text("utf-8").splitlines()])

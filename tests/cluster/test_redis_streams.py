@@ -1,0 +1,117 @@
+"""Entries of a real Redis stream become events once, and updates become entries once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.scenes import SPACE, WINDOW, answer, events
+from nearcast.cluster.intake import Intake, read_head
+from nearcast.cluster.pipeline import Options, run
+from nearcast.cluster.redis_streams import RedisStream, enter_updates
+from nearcast.cluster.sources import Input
+from nearcast.cluster.store import Store, read_table
+from nearcast.errors import InvalidInput, SetupError
+
+redis = pytest.importorskip("redis", reason="the client is not installed: pip install 'nearcast[redis]'")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("redis-server is not installed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path_factory.mktemp("redis"))]
+    process = subprocess.Popen([program, *words], stdout=subprocess.DEVNULL)
+    client = redis.Redis("127.0.0.1", port)
+    try:
+        for _ in range(600):
+            try:
+                client.ping()
+                break
+            except redis.ConnectionError:
+                time.sleep(0.05)
+        yield f"redis://127.0.0.1:{port}"
+    finally:
+        client.close()
+        process.terminate()
+        process.wait()
+
+
+def client_of(server: str) -> Any:
+    return redis.Redis("127.0.0.1", int(server.rsplit(":", 1)[1]))
+
+
+def fill(server: str, name: str, rows: list[Any]) -> None:
+    with client_of(server) as client, client.pipeline() as pipeline:
+        for row in rows:
+            pipeline.xadd(name, {"json": row if isinstance(row, str) else json.dumps(row)})
+        pipeline.execute()
+
+
+def test_each_entry_is_taken_once(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = Input(f"{server}/in", "events")
+    store = Store(tmp_path)
+    stream = events(3, 60)
+    fill(server, "in", stream[:40])
+    with client_of(server) as client:
+        client.xadd("in", {"other": "x"})
+    fill(server, "in", ["{broken"])
+    monkeypatch.setattr("nearcast.cluster.redis_streams._AT_ONCE", 7)
+    streams = {given: RedisStream(given.path)}
+    with monkeypatch.context() as patched:
+        patched.setattr("nearcast.cluster.intake.write_json", lambda *_: (_ for _ in ()).throw(OSError("killed")))
+        with pytest.raises(OSError, match="killed"):
+            Intake(store, 10).take_streams(streams)
+    assert Intake(store, 10).take_streams(streams).rows == 42
+    assert Intake(store, 10).take_streams(streams).batches == 5
+    fill(server, "in", stream[40:])
+    assert Intake(store, 10).take_streams(streams).rows == 62
+    rows = [row for number in range(read_head(store).batches) for row in read_table(store.batch(number)).to_pylist()]
+    assert sorted(row["row"] for row in rows) == list(range(1, 63))
+    refused = {row["row"]: row["reason"] for row in rows if row["reason"]}
+    assert refused[41] == "json is required: the field that holds the row"
+    assert refused[42].startswith("row must be JSON")
+    assert len(refused) == 2
+
+
+def test_a_run_from_stream_to_stream(spark: Any, server: str, tmp_path: Path) -> None:
+    stream = events(5, 200)
+    fill(server, "events", stream)
+    asked = Options(
+        (Input(f"{server}/events", "events"),), tmp_path / "out", space=SPACE, window=WINDOW, shards=2, batch_rows=80,
+        updates_to=f"{server}/updates",
+    )  # fmt: skip
+    result = run(asked)
+    assert result.totals.rows == 200
+    assert run(asked).totals.rows == 200
+    told = defaultdict(list)
+    with client_of(server) as client:
+        for _, fields in client.xrange("updates"):
+            row = json.loads(fields[b"json"])
+            told[row["subscription"]].append((row["message"], row["sign"], row["score"], row["ts"]))
+        assert told == answer(stream).told
+        n_entries = client.xlen("updates")
+        sink = RedisStream(f"{server}/updates", "another run")
+        enter_updates(sink, tmp_path / "out", 3)
+        enter_updates(sink, tmp_path / "out", 3)
+        assert client.xlen("updates") == 2 * n_entries
+
+
+def test_what_cannot_be_reached_is_named(server: str) -> None:
+    with pytest.raises(InvalidInput, match=r"stream must be redis://HOST:PORT/NAME"):
+        RedisStream(server)
+    with pytest.raises(SetupError, match=r"Redis at redis://127.0.0.1:1/x"):
+        RedisStream("redis://127.0.0.1:1/x")
