@@ -6,7 +6,7 @@ import heapq
 
 import numpy as np
 
-from nearcast.cluster.costs import UNITS, enclose, weigh_each, weigh_in_box
+from nearcast.cluster.costs import UNITS, enclose, weigh_in_box
 from nearcast.cluster.greedy import assigned, dealt
 from nearcast.cluster.sample import Sample
 from nearcast.cluster.sets import Order, Set, Weighed
@@ -82,19 +82,20 @@ class Splitter:
                     heapq.heappush(waiting, part)
         return sorted(single + waiting)
 
-    def assign(self, sets: list[Weighed], loads: Floats) -> Ints:
-        """The shard of every subscription; `loads` grow.
+    def assign(self, sets: list[Weighed], loads: Floats, costs: Floats | None) -> Ints:
+        """The shard of every subscription, by these costs or by those of the sets; `loads` grow.
 
         Paper: [DKMSKS] algorithm 3.
         """
-        for one in sets:
-            self.weighed(one.set)
         rank = np.empty(self.costs.size, np.int64)
         for number, one in enumerate(sets):
             rank[self.order.of(one.set)] = number
-        order = np.lexsort((-self.costs, rank))
-        shards = np.empty(self.costs.size, np.int32)
-        shards[order] = dealt(self.costs[order], loads)
+            if costs is None:
+                self.weighed(one.set)
+        costs = self.costs if costs is None else costs
+        order = np.lexsort((-costs, rank))
+        shards = np.empty(costs.size, np.int32)
+        shards[order] = dealt(costs[order], loads)
         return shards
 
 
@@ -140,6 +141,8 @@ def set_costs(found: Touching, sample: Sample, set_boxes: Floats, set_levels: In
         if members.size and best[members[0]] >= 0:
             box = tuple(set_boxes[best[members[0]]].tolist())
             weigh_in_box(found, members, sample.layout, box, counts, UNITS, costs)
-        elif members.size:
-            weigh_each(found, members, sample.layout, UNITS, costs)
+        else:
+            for member in members:
+                box = tuple(found.boxes[member].tolist())
+                weigh_in_box(found, np.array([member]), sample.layout, box, counts, UNITS, costs)
     return costs

@@ -11,13 +11,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast.cluster.costs import keyword_costs, space_costs
+from nearcast.cluster.costs import keyword_costs, own_costs, space_costs
 from nearcast.cluster.dkm import Splitter, set_costs
 from nearcast.cluster.greedy import assigned, dealt
 from nearcast.cluster.sample import Sample
@@ -29,7 +29,6 @@ from nearcast.space.space import Space
 from nearcast.text.weights import Weights
 
 METHODS = ("dkm", "keyword", "space", "hash")
-_NO_SETS: tuple[Floats, Ints] = (np.zeros((0, 4)), np.zeros(0, np.int32))
 
 _MASK = 0xFFFFFFFF
 _SPARK_SEED = 42
@@ -47,6 +46,9 @@ class Settings:
         "dkm" does likewise.
     gamma2
         Sets of at most so many subscriptions are cut by space or by cost, whichever is better; larger ones by space.
+    by_set
+        Whether "dkm" deals subscriptions out by what they cost as members of their set, and new ones as members of the
+        set that they overlap most, as in the paper; or by what each costs by itself.
 
     Paper: [DKMSKS] section 5.1 has θ = 20, γ1 = 100,000 and γ2 = 20.
     Departs: γ1 and γ2 the other way round, since the stated ones ask for more sets than there are subscriptions.
@@ -55,11 +57,19 @@ class Settings:
     theta: int = 20
     gamma1: int = 20
     gamma2: int = 100_000
+    by_set: bool = False
 
     def __post_init__(self) -> None:
         for name in ("theta", "gamma1", "gamma2"):
             if getattr(self, name) < 1:
                 raise InvalidInput(name, getattr(self, name), "must be >= 1")
+
+
+class Sets(NamedTuple):
+    """What new subscriptions are compared with."""
+
+    boxes: Floats  # float64[n, 4]: around all members' boxes
+    levels: Ints  # int32[n]: how small these are
 
 
 class Partition:
@@ -68,12 +78,12 @@ class Partition:
     `loads` are nanoseconds of CPU per message by the cost model of the method; of "hash" numbers of subscriptions.
     """
 
-    def __init__(self, method: str, loads: Floats, sample: Sample, sets: tuple[Floats, Ints]) -> None:
+    def __init__(self, method: str, loads: Floats, sample: Sample, sets: Sets | None = None) -> None:
         self.method = method
         self.n_shards = loads.size
         self.loads = loads
         self._sample = sample
-        self._sets = sets  # of "dkm": the box of each set, and how small its members' boxes are
+        self._sets = sets
 
     def assign(self, subscriptions: pa.Table) -> Ints:
         """The shard of each new subscription, one after another; their costs are added to the loads.
@@ -99,6 +109,8 @@ class Partition:
             costs[found.rows] = keyword_costs(found, self._sample)
         elif self.method == "space":
             costs[found.rows] = space_costs(found, self._sample)
+        elif self._sets is None:
+            costs[found.rows] = own_costs(found, self._sample)
         else:
             costs[found.rows] = set_costs(found, self._sample, *self._sets)
         return costs
@@ -110,14 +122,13 @@ class Partition:
 
     def state(self) -> dict[str, Any]:
         """All there is to keep."""
-        boxes, levels = self._sets
-        sets = {"boxes": boxes, "levels": levels}
+        sets = None if self._sets is None else self._sets._asdict()
         return {"method": self.method, "loads": self.loads, "sets": sets, "sample": self._sample.state()}
 
     @classmethod
     def load(cls, state: Mapping[str, Any]) -> Self:
         """The partition of a state."""
-        sets = owned(state["sets"]["boxes"]), owned(state["sets"]["levels"])
+        sets = state["sets"] and Sets(*(owned(state["sets"][name]) for name in Sets._fields))
         return cls(state["method"], np.array(state["loads"], np.float64), Sample.load(state["sample"]), sets)
 
 
@@ -150,7 +161,7 @@ def fit(
         raise InvalidInput("n_shards", n_shards, "must be >= 1")
     looked_at = Sample(space, None if method == "hash" else sample, weights)
     if method == "hash":
-        partition = Partition(method, np.zeros(n_shards), looked_at, _NO_SETS)
+        partition = Partition(method, np.zeros(n_shards), looked_at)
         return partition, partition.assign(subscriptions)
     found = touching(subscriptions, looked_at)
     held, loads, sets = split(method, found, looked_at, n_shards, settings or Settings())
@@ -161,24 +172,25 @@ def fit(
 
 def split(
     method: str, found: Touching, sample: Sample, n_shards: int, settings: Settings
-) -> tuple[Ints, Floats, tuple[Floats, Ints]]:
+) -> tuple[Ints, Floats, Sets | None]:
     """The shard of each row of `found`, the load of each shard, and the sets that new ones are compared with."""
     loads = np.zeros(n_shards)
     if method == "keyword":
-        return assigned(keyword_costs(found, sample), loads), loads, _NO_SETS
+        return assigned(keyword_costs(found, sample), loads), loads, None
     shards = np.zeros(found.rows.size, np.int32)
     if method == "space":
         order, sets = space_sets(found, sample, settings.theta * n_shards)
         takers = assigned(np.array([-one.minus_cost for one in sets]), loads)
         for one, taker in zip(sets, takers, strict=True):
             shards[order.of(one.set)] = taker
-        return shards, loads, _NO_SETS
+        return shards, loads, None
     splitter = Splitter(found, sample)
     sets = splitter.split(settings.gamma1 * n_shards, settings.gamma2)
-    shards = splitter.assign(sets, loads)
+    if not settings.by_set:
+        return splitter.assign(sets, loads, own_costs(found, sample)), loads, None
     boxes = np.array([one.box for one in sets], np.float64).reshape(-1, 4)
     firsts = splitter.order.members[[one.set.first for one in sets]]
-    return shards, loads, (boxes, found.levels[firsts])
+    return splitter.assign(sets, loads, None), loads, Sets(boxes, found.levels[firsts])
 
 
 def owners_of(ids: pa.ChunkedArray, n_shards: int) -> Ints:
