@@ -15,11 +15,12 @@ import numpy as np
 from nearcast.cluster.sample import Sample, count_word, count_words
 from nearcast.cluster.touching import KINDS, Touching, shares_of
 from nearcast.columns.arena import Floats
+from nearcast.engines.nearest_any.file import finest
 from nearcast.jit import kernel
 from nearcast.space.cells import cell_edge, cell_index
 
-# Nanoseconds of CPU by kind: for each expected look, at a message with one of the words in the cells around the box; and
-# for each expected check, of one in the box itself.
+# Nanoseconds of CPU by kind: for each look that is expected, at a message with one of the words in the cells around the
+# box; and for each check, of one in the box itself.
 LOOK_NS = {"within": 50.0, "similar": 50.0, "topk": 50.0, "nearest_all": 50.0, "nearest_any": 50.0}
 CHECK_NS = {"within": 100.0, "similar": 100.0, "topk": 100.0, "nearest_all": 100.0, "nearest_any": 100.0}
 LOOKS = np.array([LOOK_NS[kind] for kind in KINDS])
@@ -92,18 +93,20 @@ def cells_around(bounds, box, level):
 
 
 @kernel
-def weigh_each(found, sample, bounds, looks, checks, costs):
+def weigh_each(found, sample, where, looks, checks, costs):
     """Cost of each subscription by itself: what is looked at in the cells around its box, and checked in the box.
+
+    `where` holds the bounds and the level of the smallest cells that the worker's index has.
 
     Paper: [DKMSKS] section 4.1, equations 4 and 5.
     Departs: R is that of the one subscription, and is taken twice, as the worker's index sees it and as it is. With the
-    R of a set costs hardly tell its members apart: for 100,000 subscriptions to places their correlation with the looks
-    and checks that 100,000 other messages caused was 0.43, with these 0.99 (2026-11-16).
+    R of a set costs hardly tell its members apart.
     """
+    bounds, deepest = where
     n_terms, n = sample.list_start.size - 1, 1 + sample.ys.size
     for i in range(found.rows.size):
         box = (found.boxes[i, 0], found.boxes[i, 1], found.boxes[i, 2], found.boxes[i, 3])
-        around = cells_around(bounds, box, found.levels[i])
+        around = cells_around(bounds, box, min(found.levels[i], deepest))
         n_looked = n_checked = 0
         for j in range(found.word_start[i], found.word_start[i + 1]):
             n_looked += 1
@@ -137,8 +140,8 @@ def space_costs(found: Touching, sample: Sample) -> Floats:
     return costs
 
 
-def own_costs(found: Touching, sample: Sample) -> Floats:
-    """Cost by words and places, each subscription by itself."""
+def own_costs(found: Touching, sample: Sample, n_held: float) -> Floats:
+    """Cost by words and places, each subscription by itself, in a shard that holds so many."""
     costs = np.zeros(found.rows.size)
-    weigh_each(found, sample.layout, sample.space.bounds, LOOKS, CHECKS, costs)
+    weigh_each(found, sample.layout, (sample.space.bounds, finest(int(n_held))), LOOKS, CHECKS, costs)
     return costs

@@ -78,11 +78,14 @@ class Partition:
     `loads` are nanoseconds of CPU per message by the cost model of the method; of "hash" numbers of subscriptions.
     """
 
-    def __init__(self, method: str, loads: Floats, sample: Sample, sets: Sets | None = None) -> None:
+    def __init__(
+        self, method: str, loads: Floats, sample: Sample, n_held: float = 0.0, sets: Sets | None = None
+    ) -> None:
         self.method = method
         self.n_shards = loads.size
         self.loads = loads
         self._sample = sample
+        self._n_held = n_held  # subscriptions of a shard when it was fitted
         self._sets = sets
 
     def assign(self, subscriptions: pa.Table) -> Ints:
@@ -110,7 +113,7 @@ class Partition:
         elif self.method == "space":
             costs[found.rows] = space_costs(found, self._sample)
         elif self._sets is None:
-            costs[found.rows] = own_costs(found, self._sample)
+            costs[found.rows] = own_costs(found, self._sample, self._n_held)
         else:
             costs[found.rows] = set_costs(found, self._sample, *self._sets)
         return costs
@@ -123,13 +126,15 @@ class Partition:
     def state(self) -> dict[str, Any]:
         """All there is to keep."""
         sets = None if self._sets is None else self._sets._asdict()
-        return {"method": self.method, "loads": self.loads, "sets": sets, "sample": self._sample.state()}
+        own = {"method": self.method, "loads": self.loads, "n_held": self._n_held, "sets": sets}
+        return {**own, "sample": self._sample.state()}
 
     @classmethod
     def load(cls, state: Mapping[str, Any]) -> Self:
         """The partition of a state."""
         sets = state["sets"] and Sets(*(owned(state["sets"][name]) for name in Sets._fields))
-        return cls(state["method"], np.array(state["loads"], np.float64), Sample.load(state["sample"]), sets)
+        sample = Sample.load(state["sample"])
+        return cls(state["method"], np.array(state["loads"], np.float64), sample, float(state["n_held"]), sets)
 
 
 def fit(
@@ -167,7 +172,7 @@ def fit(
     held, loads, sets = split(method, found, looked_at, n_shards, settings or Settings())
     shards = np.zeros(subscriptions.num_rows, np.int32)
     shards[found.rows] = held
-    return Partition(method, loads, looked_at, sets), shards
+    return Partition(method, loads, looked_at, found.rows.size / n_shards, sets), shards
 
 
 def split(
@@ -187,7 +192,7 @@ def split(
     splitter = Splitter(found, sample)
     sets = splitter.split(settings.gamma1 * n_shards, settings.gamma2)
     if not settings.by_set:
-        return splitter.assign(sets, loads, own_costs(found, sample)), loads, None
+        return splitter.assign(sets, loads, own_costs(found, sample, found.rows.size / n_shards)), loads, None
     boxes = np.array([one.box for one in sets], np.float64).reshape(-1, 4)
     firsts = splitter.order.members[[one.set.first for one in sets]]
     return splitter.assign(sets, loads, None), loads, Sets(boxes, found.levels[firsts])
