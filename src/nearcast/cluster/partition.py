@@ -10,15 +10,23 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast.columns.arena import Array, Floats, Ints
+from nearcast.cluster.costs import keyword_costs, own_costs, space_costs
+from nearcast.cluster.dkm import Splitter, set_costs
+from nearcast.cluster.greedy import assigned, dealt
+from nearcast.cluster.sample import Sample
+from nearcast.cluster.sets import space_sets
+from nearcast.cluster.touching import Touching, touching
+from nearcast.columns.arena import Floats, Ints, owned
 from nearcast.errors import InvalidInput
 from nearcast.space.space import Space
+from nearcast.text.weights import Weights
 
 METHODS = ("dkm", "keyword", "space", "hash")
 
@@ -26,45 +34,119 @@ _MASK = 0xFFFFFFFF
 _SPARK_SEED = 42
 
 
-class Partition:
-    """A fitted partition: which shard holds what, and how much each is expected to have to do."""
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Parameters of the methods, with the names of the paper.
 
-    def __init__(self, n_shards: int) -> None:
-        self.n_shards = n_shards
-        self.loads: Floats = np.zeros(n_shards)
+    Parameters
+    ----------
+    theta
+        "space" cuts subscriptions into at least so many sets for each shard.
+    gamma1
+        "dkm" does likewise.
+    gamma2
+        Sets of at most so many subscriptions are cut by space or by cost, whichever is better; larger ones by space.
+    by_set
+        Whether "dkm" deals subscriptions out by what they cost as members of their set, and new ones as members of the
+        set that they overlap most, as in the paper; or by what each costs by itself.
+
+    Paper: [DKMSKS] section 5.1 has θ = 20, γ1 = 100,000 and γ2 = 20.
+    Departs: γ1 and γ2 the other way round, since the stated ones ask for more sets than there are subscriptions.
+    """
+
+    theta: int = 20
+    gamma1: int = 20
+    gamma2: int = 100_000
+    by_set: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("theta", "gamma1", "gamma2"):
+            if getattr(self, name) < 1:
+                raise InvalidInput(name, getattr(self, name), "must be >= 1")
+
+
+class Sets(NamedTuple):
+    """What new subscriptions are compared with."""
+
+    boxes: Floats  # float64[n, 4]: around all members' boxes
+    levels: Ints  # int32[n]: how small these are
+
+
+class Partition:
+    """A fitted partition: where new subscriptions belong, and how much each shard is expected to have to do.
+
+    `loads` are nanoseconds of CPU per message by the cost model of the method; of "hash" numbers of subscriptions.
+    """
+
+    def __init__(
+        self, method: str, loads: Floats, sample: Sample, n_held: float = 0.0, sets: Sets | None = None
+    ) -> None:
+        self.method = method
+        self.n_shards = loads.size
+        self.loads = loads
+        self._sample = sample
+        self._n_held = n_held  # subscriptions of a shard when it was fitted
+        self._sets = sets
 
     def assign(self, subscriptions: pa.Table) -> Ints:
-        """The shard of each new subscription; its cost is added to the shard's load.
+        """The shard of each new subscription, one after another; their costs are added to the loads.
 
-        A row that is malformed gets some shard, which will reject it.
+        A row that is malformed costs nothing and gets some shard, which will reject it.
+
+        Paper: [DKMSKS] sections 3.1, 3.2 and 4.4: the shard with the least to do.
         """
-        shards = np.array([owner_of(id_, self.n_shards) for id_ in subscriptions.column("id").to_pylist()], np.int32)
-        self.loads += np.bincount(shards, self.costs(subscriptions), self.n_shards)
+        costs = self.costs(subscriptions)
+        if self.method != "hash":
+            return dealt(costs, self.loads)
+        shards = owners_of(subscriptions.column("id"), self.n_shards)
+        self.loads += np.bincount(shards, costs, self.n_shards)
         return shards
 
     def costs(self, subscriptions: pa.Table) -> Floats:
-        """What each subscription is expected to cost its shard."""
-        return np.ones(subscriptions.num_rows)
+        """What each subscription is expected to cost its shard; a row that is malformed costs nothing."""
+        costs = np.zeros(subscriptions.num_rows)
+        if self.method == "hash":
+            return costs + 1.0
+        found = touching(subscriptions, self._sample)
+        if self.method == "keyword":
+            costs[found.rows] = keyword_costs(found, self._sample)
+        elif self.method == "space":
+            costs[found.rows] = space_costs(found, self._sample)
+        elif self._sets is None:
+            costs[found.rows] = own_costs(found, self._sample, self._n_held)
+        else:
+            costs[found.rows] = set_costs(found, self._sample, *self._sets)
+        return costs
 
     def release(self, shards: npt.ArrayLike, costs: npt.ArrayLike) -> None:
         """Subscriptions of these costs have left these shards."""
-        self.loads -= np.bincount(np.asarray(shards, np.int64), np.asarray(costs, np.float64), self.n_shards)
+        given = np.bincount(np.asarray(shards, np.int64), np.asarray(costs, np.float64), self.n_shards)
+        self.loads = np.maximum(self.loads - given, 0.0)
 
     def state(self) -> dict[str, Any]:
         """All there is to keep."""
-        return {"method": "hash", "loads": self.loads}
+        sets = None if self._sets is None else self._sets._asdict()
+        own = {"method": self.method, "loads": self.loads, "n_held": self._n_held, "sets": sets}
+        return {**own, "sample": self._sample.state()}
 
     @classmethod
     def load(cls, state: Mapping[str, Any]) -> Self:
         """The partition of a state."""
-        made = cls(len(state["loads"]))
-        made.loads = np.array(state["loads"], np.float64)
-        return made
+        sets = state["sets"] and Sets(*(owned(state["sets"][name]) for name in Sets._fields))
+        sample = Sample.load(state["sample"])
+        return cls(state["method"], np.array(state["loads"], np.float64), sample, float(state["n_held"]), sets)
 
 
 def fit(
-    method: str, subscriptions: pa.Table, sample: pa.Table | None, n_shards: int, space: Space
-) -> tuple[Partition, Array]:
+    method: str,
+    subscriptions: pa.Table,
+    sample: pa.Table | None,
+    n_shards: int,
+    space: Space,
+    *,
+    weights: Weights | None = None,
+    settings: Settings | None = None,
+) -> tuple[Partition, Ints]:
     """Split subscriptions into shards; returns the partition and the shard of each.
 
     Parameters
@@ -72,14 +154,53 @@ def fit(
     method
         ``"dkm"``, ``"keyword"``, ``"space"`` or ``"hash"``.
     subscriptions
-        In the columnar form.
+        In the columnar form. A row that is malformed gets some shard, which will reject it.
     sample
-        Messages like those to come, in the columnar form; None or empty if there are none yet.
+        Messages like those to come, in the columnar form; of many, `SAMPLE_ROWS` are looked at. None if there are none.
+    space, weights
+        Those of the broker.
     """
     if method not in METHODS:
         raise InvalidInput("method", method, f"must be one of {', '.join(METHODS)}")
-    partition = Partition(n_shards)
-    return partition, partition.assign(subscriptions)
+    if n_shards < 1:
+        raise InvalidInput("n_shards", n_shards, "must be >= 1")
+    looked_at = Sample(space, None if method == "hash" else sample, weights)
+    if method == "hash":
+        partition = Partition(method, np.zeros(n_shards), looked_at)
+        return partition, partition.assign(subscriptions)
+    found = touching(subscriptions, looked_at)
+    held, loads, sets = split(method, found, looked_at, n_shards, settings or Settings())
+    shards = np.zeros(subscriptions.num_rows, np.int32)
+    shards[found.rows] = held
+    return Partition(method, loads, looked_at, found.rows.size / n_shards, sets), shards
+
+
+def split(
+    method: str, found: Touching, sample: Sample, n_shards: int, settings: Settings
+) -> tuple[Ints, Floats, Sets | None]:
+    """The shard of each row of `found`, the load of each shard, and the sets that new ones are compared with."""
+    loads = np.zeros(n_shards)
+    if method == "keyword":
+        return assigned(keyword_costs(found, sample), loads), loads, None
+    shards = np.zeros(found.rows.size, np.int32)
+    if method == "space":
+        order, sets = space_sets(found, sample, settings.theta * n_shards)
+        takers = assigned(np.array([-one.minus_cost for one in sets]), loads)
+        for one, taker in zip(sets, takers, strict=True):
+            shards[order.of(one.set)] = taker
+        return shards, loads, None
+    splitter = Splitter(found, sample)
+    sets = splitter.split(settings.gamma1 * n_shards, settings.gamma2)
+    if not settings.by_set:
+        return splitter.assign(sets, loads, own_costs(found, sample, found.rows.size / n_shards)), loads, None
+    boxes = np.array([one.box for one in sets], np.float64).reshape(-1, 4)
+    firsts = splitter.order.members[[one.set.first for one in sets]]
+    return splitter.assign(sets, loads, None), loads, Sets(boxes, found.levels[firsts])
+
+
+def owners_of(ids: pa.ChunkedArray, n_shards: int) -> Ints:
+    """`owner_of` many; a missing id is anyone's."""
+    return np.array([0 if id_ is None else owner_of(id_, n_shards) for id_ in ids.to_pylist()], np.int32)
 
 
 def place_of(subscription_id: str | int) -> int:
