@@ -4,19 +4,22 @@ The way of an event, one module after the other:
 
 `sources`   finds files and reads JSON lines (`decode`), CSV (`csv_rows`) and Parquet (`parquet_rows`); a row that
             cannot be read stays a row, marked as refused.
-`intake`    puts the events of all new files in one order, cuts them into numbered batches, and writes these down; if
-            there is much to sort, Spark does it (`staging`).
-`stream`    is all that Spark then sees: the number of each batch, sent to every shard (`partition` says which key leads
-            to which), and a report from each.
-`turn`      is what a shard does with a batch: find itself in the memory of the worker, or restore itself from a
-            snapshot and the batches since; process the batch; write updates and rejects under the names of both.
+`redis_streams` does the same for streams, and passes updates on to one.
+`intake`    puts the events of all new files in one order, splits their texts into words, cuts them into numbered
+            batches, and writes these down; if there is much to sort, Spark does it (`staging`).
+`log`       makes turns of batches: `partition` says which shard a new subscription belongs to, `directory` remembers
+            it. `balance` adds turns in which subscriptions change shards.
+`stream`    is all that Spark then sees: each turn, sent to every shard, and a report from each.
+`turn`      is what a shard does with a turn: find itself in the memory of the worker, or restore itself from a
+            snapshot and the turns since; process the batch; write updates and rejects under the names of both.
 `shard`     is a broker with one part of the subscriptions. It sees every message.
 `progress`  adds the reports up, and sweeps away what no restart can ask for.
+`reshard`   makes another number of shards out of those that a checkpoint has.
 `pipeline`  puts these together; `session`, `java` and `warm` get Spark and its workers ready; `store` knows the names
             of files and how to write them.
 
-Three things make a run safe to kill at any moment. A batch is written before it is announced, and never changes. A
-shard is a pure function of its batches, so it may be lost and made again. And a file of output is named by what is in
+Three things make a run safe to kill at any moment. A turn is written before anyone can take it, and never changes. A
+shard is a pure function of its turns, so it may be lost and made again. And a file of output is named by what is in
 it, so that writing it twice is writing it once. Spark adds what it is good at: it runs the turns near their shards,
 repeats those that fail, and commits their small states together.
 

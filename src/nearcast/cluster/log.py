@@ -2,8 +2,8 @@
 
 A **turn** is one step of all shards. In a turn of the kind ``"batch"`` they process a batch; a turn ``"give"`` has
 some of them file subscriptions and drop them; in the turn ``"take"`` that always follows, others pick these up. What a
-turn is stands in its own file, and a turn is real from the moment this file has its name: only then does Spark's file
-source find it, and only then may its route or order, which were written before it, be read.
+turn is stands in its own file, and a turn is real from the moment this file has its name: only then does Spark
+find it, and only then may its route or order, which were written before it, be read.
 
 Where a subscription event goes is decided here, when its turn is written, and is written down as the turn's **route**:
 shards follow routes, and so does a replay, so it does not matter how the decision was made. Only a few turns are
@@ -19,8 +19,6 @@ same rows under the same name, and a taker finds them until `Store.sweep` sees t
 
 from __future__ import annotations
 
-import functools
-import os
 import threading
 from pathlib import Path
 from typing import NamedTuple
@@ -34,15 +32,15 @@ from nearcast.cluster.partition import Partition, fit
 from nearcast.cluster.schema import MESSAGE_COLUMNS, PUBLISH, ROUTE, SUBSCRIBE
 from nearcast.cluster.specs import subscriptions_of
 from nearcast.cluster.store import Store, read_table, write_table, write_whole
-from nearcast.columns.arena import Array, Floats, Ints
+from nearcast.columns.arena import Array, Floats, Ints, State
 from nearcast.space.space import Space
+from nearcast.text.weights import Weights
 
 BATCH, GIVE, TAKE = "batch", "give", "take"  # kinds of turns
 
 _AHEAD = 2  # turns that are written before those in front of them were taken, so that Spark need not wait
 _KEEP_EVERY = 100  # turns from one directory on disk to the next
 _SAMPLE = 10_000  # messages that a partition is fitted to
-_FIRST_TURN_NS = 1_000_000_000 * 1_000_000_000  # the time of change of turn 0: any fixed time will do
 
 
 class Turn(NamedTuple):
@@ -72,21 +70,31 @@ class Log:
     ----------
     store
         Where they are written.
-    n_shards, space, method
+    n_shards, space, method, weights
         What a partition is fitted with.
     next_turn, next_batch
         How far shards have come, for all that is known.
     """
 
-    def __init__(self, store: Store, n_shards: int, space: Space, method: str, next_turn: int, next_batch: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        n_shards: int,
+        space: Space,
+        method: str,
+        next_turn: int,
+        next_batch: int,
+        weights: Weights | None = None,
+    ) -> None:
         self._store = store
-        self._n_shards = n_shards
         self._space = space
         self._method = method
+        self._weights = weights
         self._lock = threading.Lock()
         self.directory = Directory()
-        self.partition: Partition = Partition(n_shards)
-        self._fitted = method == "hash"
+        none = pa.table({"id": pa.array([], pa.string())})
+        self.partition: Partition = fit("hash", none, None, n_shards, space)[0]
+        self.fitted = False  # to some input; until then ids are hashed
         self._looked_at = 0  # batches that were looked through for something to fit a partition to
         self.next_turn, self.next_batch = next_turn, next_batch
         self._recover()
@@ -99,9 +107,7 @@ class Log:
             return
         state = snapshot.read(self._store.directory(*kept))
         self.directory.load(state["directory"])
-        self._fitted = self._fitted or bool(state["fitted"])
-        if state["partition"] is not None:
-            self.partition = Partition.load(state["partition"])
+        self.fitted, self.partition = state["fitted"], Partition.load(state["partition"])
         self._kept_turn = kept[0]
         self.next_turn, self.next_batch = max(self.next_turn, kept[0]), max(self.next_batch, kept[1])
         turns = [read_turn(self._store, number) for number in self._store.turn_numbers() if number >= kept[0]]
@@ -153,7 +159,11 @@ class Log:
 
     def _write(self, kind: str, what: int) -> None:
         turn = Turn(self.next_turn, kind, what)
-        write_whole(self._store.turn(turn.number), functools.partial(_write_turn, turn))
+
+        def write(draft: Path) -> None:
+            draft.write_text(",".join(map(str, turn)))
+
+        write_whole(self._store.turn(turn.number), write)
         self.next_turn += 1
 
     def _obey(self, order: pa.Table) -> None:
@@ -180,7 +190,7 @@ class Log:
     def _plan(self, n_batches: int) -> None:
         """Fit the partition to the first input that has subscriptions and messages; until then ids are hashed."""
         first = max(self.next_batch, self._looked_at)
-        if self._fitted or first >= n_batches:
+        if self.fitted or self._method == "hash" or first >= n_batches:
             return
         self._looked_at = n_batches
         found = [(batch, batch.column("event").to_numpy()) for batch in self._batches(first, n_batches)]
@@ -190,15 +200,16 @@ class Log:
         rows = [np.flatnonzero(events == SUBSCRIBE) for _, events in found]
         tables = [subscriptions_of(batch, own) for (batch, _), own in zip(found, rows, strict=True)]
         joined = pa.concat_tables(_same_ids(tables))
-        self.partition, shards = fit(self._method, joined, sample, self._n_shards, self._space)
+        n_shards = self.partition.n_shards
+        self.partition, shards = fit(self._method, joined, sample, n_shards, self._space, weights=self._weights)
         costs = self.partition.costs(joined)
         starts = np.cumsum([0, *map(len, rows)])
         for (batch, _), own, lo, hi in zip(found, rows, starts[:-1], starts[1:], strict=True):
             entries = Entries(np.asarray(shards[lo:hi], np.int32), costs[lo:hi], ends_of(batch, own))
             self.directory.add(batch, own, entries)
         held = [entries for _, _, entries in self.directory.held()]
-        self.partition.loads[:] = sum(np.bincount(e.shards, e.costs, self._n_shards) for e in held)
-        self._fitted = True
+        self.partition.loads[:] = sum(np.bincount(e.shards, e.costs, n_shards) for e in held)
+        self.fitted = True
         self._keep()
 
     def _batches(self, first: int, stop: int) -> list[pa.Table]:
@@ -206,20 +217,15 @@ class Log:
 
     def _keep(self) -> None:
         """Write the directory as it is now; a restart follows only the turns since."""
-        state = {
-            "directory": self.directory.state(),
-            "fitted": self._fitted,
-            "partition": self.partition.state() if self._fitted else None,
-        }
+        state = kept_state(self.directory, self.fitted, self.partition)
         place = self._store.directory(self.next_turn, self.next_batch)
         write_whole(place, lambda draft: snapshot.write(draft, state))
         self._kept_turn = self.next_turn
 
 
-def _write_turn(turn: Turn, place: Path) -> None:
-    """A line for Spark, whose file source takes files by their times of change: here the turn's number in ms."""
-    place.write_text(f"{turn.number},{turn.kind},{turn.what}\n")
-    os.utime(place, ns=(_FIRST_TURN_NS + turn.number * 1_000_000,) * 2)
+def kept_state(directory: Directory, fitted: bool, partition: Partition) -> State:
+    """What is written of a directory."""
+    return {"directory": directory.state(), "fitted": fitted, "partition": partition.state()}
 
 
 def _sample(batches: list[tuple[pa.Table, Array]]) -> pa.Table:

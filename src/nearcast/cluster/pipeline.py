@@ -35,7 +35,7 @@ from nearcast.cluster.sources import Input, SourceFile, find_files, read_texts
 from nearcast.cluster.staging import is_large, on_spark
 from nearcast.cluster.store import Store, read_json, write_json
 from nearcast.cluster.text_files import TEXT_ERRORS
-from nearcast.cluster.turn import Settings, save_weights
+from nearcast.cluster.turn import Settings, load_weights, save_weights
 from nearcast.cluster.warm import compile_kernels
 from nearcast.errors import InvalidInput, NearcastError, SetupError
 
@@ -258,8 +258,9 @@ class _Pipeline:
         self._watch = watch
         self._totals = totals
         self._spark_log = store.checkpoint / "session" / "spark.log"
-        turn, batch = totals.next_turn, totals.next_batch
-        self._log = Log(store, settings.n_shards, options.space, options.partition, turn, batch)
+        weights = load_weights(store.weights) if settings.has_weights else None
+        at = totals.next_turn, totals.next_batch
+        self._log = Log(store, settings.n_shards, options.space, options.partition, *at, weights)
         self._balance = Balance(settings.n_shards, options.balance, options.balance_after)
 
     def work(self, new: list[SourceFile]) -> bool:
@@ -295,7 +296,7 @@ class _Pipeline:
 
         from nearcast.cluster.stream import reports
 
-        frame = reports(spark, self._store, self._settings.id, self._settings.n_shards)
+        frame = reports(spark, self._store, self._settings.era, self._settings.id, self._settings.n_shards)
         writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(self._store.spark))
         try:
             query = writer.foreachBatch(self._note).start()

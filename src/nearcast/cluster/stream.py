@@ -7,18 +7,19 @@ left for the stream is one small row per shard and batch, so a micro-batch costs
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from nearcast.cluster.log import Turn
+from nearcast.cluster.log import Turn, read_turn
 from nearcast.cluster.partition import shard_key
 from nearcast.cluster.schema import REPORT, STATE, TURN
-from nearcast.cluster.store import Store
+from nearcast.cluster.store import Store, read_json
 from nearcast.cluster.turn import take_turns
 
 
@@ -51,23 +52,71 @@ class Turns(StatefulProcessor):
         """Nothing is held open."""
 
 
-def reports(spark: SparkSession, store: Store, run: str, n_shards: int) -> DataFrame:
+class TurnSource(DataSource):
+    """The turns of a log as a source of Spark's; an offset is the number of a turn, and all that a restart needs.
+
+    Spark's own file source would remember the name of every turn there ever was.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """What `readStream.format` calls it."""
+        return "nearcast_turns"
+
+    def schema(self) -> str:
+        """The columns of `log.Turn`."""
+        return TURN
+
+    def streamReader(self, schema: Any) -> TurnReader:
+        """The reader of the era that the options name."""
+        era, first = int(self.options["era"]), int(self.options["first"])
+        return TurnReader(Store(Path(self.options["checkpoint"]), era), first)
+
+
+class TurnReader(DataSourceStreamReader):
+    """Reads one turn for each micro-batch, as soon as it is there."""
+
+    def __init__(self, store: Store, first: int) -> None:
+        self._store = store
+        self._first = first
+
+    def initialOffset(self) -> dict[str, int]:
+        """The first turn of the era."""
+        return {"turn": self._first}
+
+    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
+        """One turn further, if it is there."""
+        return {"turn": start["turn"] + self._store.turn(start["turn"]).exists()}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        """One for every turn: one in all."""
+        return [InputPartition(number) for number in range(start["turn"], end["turn"])]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        """What happens in the turn."""
+        yield tuple(read_turn(self._store, partition.value))
+
+
+def reports(spark: SparkSession, store: Store, era: int, run: str, n_shards: int) -> DataFrame:
     """The stream of reports, one row per shard and micro-batch; a micro-batch takes one turn.
 
     Spark's listeners find the sums of rows and updates, and the slowest and fastest shard, as observed metrics.
     """
-    turns = spark.readStream.schema(TURN).option("maxFilesPerTrigger", 1).option("maxFileAge", "36500d")
+    spark.dataSource.register(TurnSource)
+    start = read_json(store.start)
+    turns = spark.readStream.format(TurnSource.name()).option("checkpoint", str(store.checkpoint))
+    turns = turns.option("era", era).option("first", start["next_turn"] if start else 0)
     keys = [F.struct(F.lit(shard_key(i, n_shards)).alias("key"), F.lit(i).alias("shard")) for i in range(n_shards)]
-    store.turns.mkdir(parents=True, exist_ok=True)
-    numbers = turns.csv(re.sub(r"([\[\]{}*?\\])", r"\\\1", str(store.turns)))  # Spark reads a path as a pattern
-    spread = numbers.select("*", F.explode(F.array(*keys)).alias("to")).select(
-        "to.key", "to.shard", "turn", "kind", "what"
-    )
-    said = spread.groupBy("key").transformWithState(
-        statefulProcessor=Turns(str(store.checkpoint), run),
-        outputStructType=REPORT,
-        outputMode="Update",
-        timeMode="None",
+    spread = turns.load().select("*", F.explode(F.array(*keys)).alias("to"))
+    said = (
+        spread.select("to.key", "to.shard", "turn", "kind", "what")
+        .groupBy("key")
+        .transformWithState(
+            statefulProcessor=Turns(str(store.checkpoint), run),
+            outputStructType=REPORT,
+            outputMode="Update",
+            timeMode="None",
+        )
     )
     slowest, fastest = F.max("seconds").alias("slowest"), F.min("seconds").alias("fastest")
     return said.observe("nearcast", F.sum("rows").alias("rows"), F.sum("updates").alias("updates"), slowest, fastest)

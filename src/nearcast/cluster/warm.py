@@ -16,7 +16,10 @@ import numpy as np
 import nearcast as nc
 from nearcast.cluster.decode import Decoder
 from nearcast.cluster.intake import ordered, with_words
+from nearcast.cluster.partition import fit
+from nearcast.cluster.schema import MESSAGE_COLUMNS, PUBLISH, SUBSCRIBE
 from nearcast.cluster.shard import Shard
+from nearcast.cluster.specs import subscriptions_of
 
 _RING = [[[0, 0], [2, 0], [2, 2], [0, 0]]]
 _PLACE: dict[str, Any] = {"lon": 1, "lat": 1, "keywords": "a b"}
@@ -54,6 +57,11 @@ def compile_kernels(kinds: tuple[str, ...] = (*_HALVES[0], *_HALVES[1])) -> None
         with tempfile.TemporaryDirectory() as folder:
             shard.broker.snapshot(Path(folder) / "snapshot")
             shard.broker = nc.Broker.restore(Path(folder) / "snapshot")
+    events = table.column("event").to_numpy()
+    subscriptions = subscriptions_of(table, np.flatnonzero(events == SUBSCRIBE))
+    sample = table.filter(events == PUBLISH).select(MESSAGE_COLUMNS)
+    partition, _ = fit("dkm", subscriptions, sample, 2, shard.broker.space, weights=weights)
+    partition.assign(subscriptions)
 
 
 if __name__ == "__main__":

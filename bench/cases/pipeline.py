@@ -1,0 +1,130 @@
+"""Batches of messages through all shards of a pipeline: on Spark, or one after another in this process."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bench.cases.messages import Stream
+from bench.figure import Case, Counts, Stopwatch, WrongAnswer
+from nearcast import Broker, Window
+from nearcast.cluster.intake import Intake
+from nearcast.cluster.log import Log, read_route, read_turn
+from nearcast.cluster.pipeline import Options, run, settle
+from nearcast.cluster.shard import Shard
+from nearcast.cluster.sources import Input, find_files
+from nearcast.cluster.store import Store, read_table
+from nearcast.cluster.turn import new_broker, write_outcome
+from nearcast.workload import subscriptions
+from nearcast.workload.schema import SUBSCRIPTIONS
+
+
+class Pipeline(Case):
+    """`subscriptions` of all kinds in `shards`, a window of `window`; a repetition sends `batches` of `batch` messages.
+
+    With `spark` a repetition is a whole run of the pipeline on a Spark that is up already, and what passes between two
+    batches is a lap, and so is the slowest shard's part of it; without, the same shards process the same files in turn,
+    and a batch in all of them is a lap.
+    """
+
+    unit = "messages"
+
+    def prepare(self) -> None:
+        sizes = self.sizes
+        self.held = tempfile.TemporaryDirectory(prefix="nearcast-bench-")  # gone with the case
+        self.folder = Path(self.held.name)
+        self.stream = Stream(sizes["messages"], self.seed)
+        self.source = self.stream.source
+        first = self.stream.take(max(sizes["window"], sizes["batch"]))
+        source, bounds = subscriptions.Source.of(first), self.stream.space.bounds
+        made = subscriptions.mixed(source, sizes["subscriptions"], self.seed, bounds=bounds)
+        self.registered = pa.concat_tables([SUBSCRIPTIONS.empty_table(), *made])
+        self.sent: list[pa.Table] = []
+        read = {"subscriptions": "subscriptions", "in": "messages"}
+        self.options = Options(
+            inputs=tuple(Input(str(self.folder / name), role) for name, role in read.items()),
+            out=self.folder / "out", space=self.stream.space, window=Window(count=sizes["window"]),
+            shards=sizes["shards"], batch_rows=sizes["batch"], master=sizes["master"], balance=float("inf"),
+        )  # fmt: skip
+        (self.folder / "subscriptions").mkdir()
+        pq.write_table(self.registered, self.folder / "subscriptions" / "all.parquet")
+        if not sizes["spark"]:
+            (self.folder / "in").mkdir()
+            self.store = Store(self.options.out / "_checkpoint")
+            self.settings = settle(self.store, self.options)
+            self.intake = Intake(self.store, sizes["batch"])
+            self.shards = [Shard(i, new_broker(self.store, self.settings)) for i in range(sizes["shards"])]
+        self.send(first)
+        self.process(Stopwatch())
+
+    def send(self, messages: pa.Table) -> None:
+        """Put messages where the pipeline finds them."""
+        (self.folder / "in").mkdir(exist_ok=True)
+        self.sent.append(messages)
+        pq.write_table(messages, self.folder / "in" / f"{len(self.sent):06d}.parquet")
+
+    def process(self, watch: Stopwatch) -> None:
+        """Process what was sent."""
+        if self.sizes["spark"]:
+            seen = 0
+
+            def noted(stage: str, totals: Any, head: Any) -> None:
+                nonlocal seen
+                if totals.next_batch > seen:
+                    watch.lap("batch" if seen else "start")
+                    seen = totals.next_batch
+
+            with watch:
+                run(self.options, noted)
+            lines = (self.options.out / "metrics.jsonl").read_text().splitlines()
+            told = [json.loads(line) for line in lines[-self.sizes["batches"] :]]
+            times = [(max(line["shard_seconds"]), max(line["shard_work"])) for line in told]
+            watch.laps["slowest shard"] = [(int(1e9 * wall), int(1e9 * cpu)) for wall, cpu in times]
+            return
+        with watch:
+            head = self.intake.take(self.intake.new_files(find_files(self.options.inputs)))
+            if not hasattr(self, "log"):
+                self.log = Log(self.store, len(self.shards), self.options.space, self.options.partition, 0, 0)
+            for number in range(self.log.next_turn, self.log.next_turn + head.batches - self.log.next_batch):
+                self.log.extend(head.batches, number - 1)
+                turn = read_turn(self.store, number)
+                batch, route = read_table(self.store.batch(turn.what)), read_route(self.store, number)
+                for shard in self.shards:
+                    write_outcome(self.options.out, shard.apply(batch, route), turn.what, shard.index, "parquet")
+                watch.lap("batch")
+
+    def check(self) -> int:
+        """All updates so far of a sample of subscriptions, against one broker that holds only these."""
+        step = max(1, self.registered.num_rows // self.sizes["checked"])
+        chosen = self.registered.take(pa.array(range(0, self.registered.num_rows, step)))
+        broker = Broker(self.stream.space, Window(count=self.sizes["window"]))
+        broker.subscribe_many(chosen)
+        expected: dict[Any, list[Any]] = defaultdict(list)
+        for messages in self.sent:
+            for update in broker.publish(messages):
+                expected[update.subscription].append((update.message, update.sign, update.score, update.ts))
+        table = pq.read_table(self.options.out / "updates")
+        table = table.filter(pc.is_in(table["subscription"], chosen["id"].combine_chunks()))
+        told: dict[Any, list[Any]] = defaultdict(list)
+        for row in table.sort_by([("batch", "ascending"), ("seq", "ascending")]).to_pylist():
+            told[row["subscription"]].append((row["message"], row["sign"], row["score"], row["ts"]))
+        if told != expected:
+            raise WrongAnswer("the pipeline says something else than one broker")
+        return sum(map(len, expected.values()))
+
+    def repeat(self, watch: Stopwatch) -> int:
+        n = self.sizes["batch"] * self.sizes["batches"]
+        self.send(self.stream.take(n))
+        self.process(watch)
+        return n
+
+    def counts(self) -> Counts:
+        places = (self.options.out / "updates").glob("*.parquet")
+        return {"updates": sum(pq.read_metadata(place).num_rows for place in places)}
