@@ -152,9 +152,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     rng = random.Random(args.seed)
-    n_batches = 5 * args.kills + 10
+    n_batches = 3 * args.kills + 10
     stream = events(args.seed, 30 * n_batches)
-    kinds = [rng.choice(("driver", "executor", "python worker")) for _ in range(args.kills)]
+    kinds = [("executor", "python worker", "driver")[number % 3] for number in range(args.kills)]
+    rng.shuffle(kinds)
     shards = {args.kills // 3: 3, 2 * args.kills // 3: 2}  # another number from these kills on
     for number in shards:
         kinds[number] = "driver"
