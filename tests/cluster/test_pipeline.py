@@ -51,7 +51,7 @@ def check(folder: Path, result: Result) -> None:
     assert result.totals.updates == sum(map(len, EXPECTED.told.values()))
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 120.0) -> Any:
+def wait_for(condition: Callable[[], Any], seconds: float = 300.0) -> Any:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = condition()

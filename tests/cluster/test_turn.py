@@ -169,7 +169,7 @@ def test_subscriptions_change_shards_and_shards_their_number(seed: int, tmp_path
             turn._CACHE.clear()
         if rng.random() < 0.2:
             stage.begin()
-        if rng.random() < 0.15:
+        if rng.random() < 0.25:
             stage.reshard(stage.n_shards % 4 + 1)
             number = read_totals(stage.store).next_turn
             continue
