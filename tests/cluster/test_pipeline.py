@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from nearcast.cluster.partition import shard_key, spark_partition
 from nearcast.cluster.pipeline import Options, Result, run
 from nearcast.cluster.progress import read_totals
 from nearcast.cluster.sources import Input
-from nearcast.cluster.store import Store
+from nearcast.cluster.store import Store, read_json, write_json
 from nearcast.errors import InvalidInput
 
 STREAM = events(11, 900)
@@ -169,9 +170,14 @@ def test_a_killed_driver_is_gone_on_from(spark: Any, tmp_path: Path) -> None:
     before = read_totals(store)
     assert 200 <= before.rows < 900, said
     assert read_updates(tmp_path / "out") != EXPECTED.told
-    result = run(options(tmp_path))
+    result = run(options(tmp_path, shards=3, balance=0.0, balance_after=0.01))
     check(tmp_path, result)
     assert result.before.rows >= 200
+    assert result.n_shards == 3
+    lines = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["batch"] for line in lines] == sorted(line["batch"] for line in lines)
+    assert {len(line["shard_work"]) for line in lines} == {2, 3}
+    assert lines[-1]["lag_rows"] == 0
 
 
 def _without_java(folder: Path) -> Path:
@@ -194,10 +200,15 @@ def test_a_checkpoint_holds_to_its_options(tmp_path: Path) -> None:
     ):
         with pytest.raises(InvalidInput, match=rf"{field} must stay .* for this checkpoint"):
             run(options(tmp_path, **changes))
-    (tmp_path / "out" / "updates").mkdir()
     (tmp_path / "out" / "updates" / "part-0.parquet").touch()
     with pytest.raises(InvalidInput, match="out must be an empty folder, or have the checkpoint"):
         run(options(tmp_path, checkpoint=tmp_path / "other"))
+    with pytest.raises(InvalidInput, match="partition must be one of dkm, keyword, space, hash, got 'x'"):
+        run(options(tmp_path, partition="x"))
+    store = Store(tmp_path / "out" / "_checkpoint")
+    write_json(store.run, {**read_json(store.run), "version": 1})
+    with pytest.raises(InvalidInput, match="checkpoint was made by another version of Nearcast"):
+        run(options(tmp_path))
 
 
 def test_weights_come_from_the_corpus_and_stay(spark: Any, tmp_path: Path) -> None:
@@ -211,4 +222,6 @@ def test_weights_come_from_the_corpus_and_stay(spark: Any, tmp_path: Path) -> No
     assert result.totals.next_batch == 1
     write_lines(tmp_path / "empty.jsonl", ["{}"])
     with pytest.raises(InvalidInput, match="corpus must hold texts"):
-        run(options(tmp_path / "x", inputs=corpus, corpus=(Input(str(tmp_path / "empty.jsonl"), "messages"),)))
+        run(options(tmp_path / "x", inputs=corpus, corpus=(Input(str(tmp_path / "empty.jsonl"), "corpus"),)))
+    with pytest.raises(InvalidInput, match="corpus must be a file or folder that exists"):
+        run(options(tmp_path / "x", inputs=corpus, corpus=(Input(str(tmp_path / "nope.jsonl"), "corpus"),)))

@@ -122,6 +122,24 @@ def test_ids_are_of_the_type_that_the_first_event_has() -> None:
         ]
 
 
+def test_messages_without_words_of_their_own_are_refused_in_the_usual_words() -> None:
+    table = table_of([{"id": i, "lon": 0, "lat": 0, "text": "x", "ts": i} for i in range(4)])
+    texts = pa.array(["fire", None, "fire", None], pa.string())
+    keywords = pa.array([None, None, ["fire"], ["fire"]], pa.list_(pa.string()))
+    names = table.column_names
+    table = table.set_column(names.index("text"), "text", texts).set_column(
+        names.index("keywords"), "keywords", keywords
+    )
+    spelled = with_words(table.drop_columns(["words", "counts"]))
+    assert spelled.column("words").to_pylist() == [["fire"], None, None, ["fire"]]
+    shard = Shard(0, nc.Broker(SPACE))
+    shard.broker.subscribe("s", nc.Within(nc.Box(-1, -1, 1, 1), "fire"))
+    outcome = shard.apply(spelled, None)
+    assert [row["row"] for row in outcome.rejects] == [1, 2]
+    assert {row["field"] for row in outcome.rejects} == {"text"}
+    assert [update["message"] for table in outcome.updates for update in table.to_pylist()] == [0, 3]
+
+
 def test_an_empty_batch_does_nothing(tmp_path: Path) -> None:
     shard = Shard(0, nc.Broker(SPACE))
     outcome = shard.apply(table_of([]), None)
