@@ -71,11 +71,12 @@ def test_a_log_that_is_read_again_gives_the_same_directory(tmp_path: Path, monke
     for step in range(40):
         log.extend(n, step)
         if step % 5 == 0:
-            slots = [(name, slots) for name, slots, _ in log.directory.held() if slots.size]
-            ids = {name: log.directory.ids(name, found) for name, found in slots}
-            takers = {name: np.array([rng.randrange(3) for _ in found], np.int32) for name, found in slots}
-            if ids:
-                log.move(order_of(ids, takers, takers))
+            found = [(name, slots, entries) for name, slots, entries in log.directory.held() if slots.size]
+            ids = {name: log.directory.ids(name, slots) for name, slots, _ in found}
+            givers = {name: entries.shards for name, _, entries in found}
+            takers = {name: np.array([rng.randrange(3) for _ in slots], np.int32) for name, slots, _ in found}
+            order = order_of(ids, givers, takers) if ids else None
+            assert (log.move(lambda _, order=order: order) is None) == (not ids)
         again = fresh(store)
         assert held(again) == held(log)
         assert (again.next_turn, again.next_batch) == (log.next_turn, log.next_batch)
@@ -93,7 +94,8 @@ def test_an_order_that_was_cut_short_is_completed(tmp_path: Path) -> None:
     log = fresh(store)
     log.extend(n, 0)
     name, slots, entries = next((name, slots, e) for name, slots, e in log.directory.held() if slots.size)
-    log.move(order_of({name: log.directory.ids(name, slots)}, {name: entries.shards}, {name: 2 - entries.shards}))
+    ids, takers = log.directory.ids(name, slots), 2 - entries.shards
+    log.move(lambda _: order_of({name: ids}, {name: entries.shards}, {name: takers}))
     store.turn(2).unlink()
     again = fresh(store)
     assert read_turn(store, 2) == (2, TAKE, 1)

@@ -82,7 +82,7 @@ class Stage:
             rows = np.array([i for i in range(len(slots)) if rng.random() < 0.4], np.int64)
             ids[name], givers[name] = self.log.directory.ids(name, slots[rows]), held.shards[rows]
             takers[name] = np.array([rng.randrange(self.n_shards) for _ in rows], np.int32)
-        self.log.move(order_of(ids, givers, takers))
+        self.log.move(lambda directory: order_of(ids, givers, takers))
 
 
 STREAM = events(5, 600)

@@ -120,6 +120,7 @@ class Directory:
             chosen = order.filter(order.column(name).is_valid())
             slots = book.find(chosen.column(name).combine_chunks())
             known = slots >= 0
+            assert (book.shards[slots[known]] == chosen.column("giver").to_numpy()[known]).all(), "givers must hold it"
             before.append(book.entries(slots[known]))
             takers.append(chosen.column("taker").to_numpy()[known])
             book.shards[slots[known]] = takers[-1]

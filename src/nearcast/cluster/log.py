@@ -20,6 +20,7 @@ same rows under the same name, and a taker finds them until `Store.sweep` sees t
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -142,9 +143,15 @@ class Log:
             if self.next_turn - self._kept_turn >= _KEEP_EVERY:
                 self._keep()
 
-    def move(self, order: pa.Table) -> int:
-        """Have subscriptions change shards in the next two turns; returns the turn after them."""
+    def move(self, decide: Callable[[Directory], pa.Table | None]) -> int | None:
+        """Have subscriptions change shards in the next two turns; returns the turn after them.
+
+        `decide` makes the order of the directory as it is then; None if nothing is to move.
+        """
         with self._lock:
+            order = decide(self.directory)
+            if order is None:
+                return None
             write_table(self._store.order(self.next_turn), order)
             self._write(GIVE, self.next_turn)
             self._obey(order)

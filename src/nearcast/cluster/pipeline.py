@@ -384,9 +384,9 @@ class _Pipeline:
         if clocks:
             self._log.forget_ended(min(clocks))
         self._balance.add(self._totals.next_turn, [said[shard]["work"] for shard in sorted(said)])
-        order = self._balance.order(self._log.directory)
-        if order is not None:
-            self._balance.wait(self._log.move(order))
+        carried_out = self._log.move(self._balance.order)
+        if carried_out is not None:
+            self._balance.wait(carried_out)
 
 
 def _window_json(window: nc.Window | None) -> dict[str, Any] | None:
