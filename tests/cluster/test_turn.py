@@ -56,6 +56,7 @@ class Stage:
         self.store = Store(self.store.checkpoint, self.settings.era)
         self.store.forget_other_eras()
         self.begin()
+        turn.drop_outcomes(self.out, self.log.next_batch)
         self.states = [None] * n_shards
 
     def take(self, shard: int, first: int, stop: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -169,13 +170,13 @@ def test_subscriptions_change_shards_and_shards_their_number(seed: int, tmp_path
             turn._CACHE.clear()
         if rng.random() < 0.2:
             stage.begin()
+        if rng.random() < 0.3:
+            for shard in range(stage.n_shards):
+                stage.take(shard, number)  # an attempt whose state is never committed
         if rng.random() < 0.25:
             stage.reshard(stage.n_shards % 4 + 1)
             number = read_totals(stage.store).next_turn
             continue
-        if rng.random() < 0.2:
-            for shard in range(stage.n_shards):
-                stage.take(shard, number)  # an attempt whose state is never committed
         stage.note(number)
         number += 1
     assert n_orders
@@ -186,6 +187,19 @@ def test_subscriptions_change_shards_and_shards_their_number(seed: int, tmp_path
     totals = read_totals(stage.store)
     assert totals.rows == 400 == totals.accepted + totals.counts["late"] + totals.counts["rejects"]
     assert len(list(stage.store.orders.glob("*"))) < 20
+
+
+def test_a_stray_of_an_era_that_is_over_writes_nothing(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, STREAM)
+    stage.note(0)
+    state, old = stage.states[0], stage.settings.id
+    stage.log.extend(stage.n_batches, 1)
+    turns = [read_turn(stage.store, 1)]
+    settle(stage.store, replace(stage.asked, shards=3))
+    before = sorted((stage.out / "updates").iterdir())
+    with pytest.raises(AssertionError, match="the checkpoint belongs to another run"):
+        turn.take_turns(str(stage.store.checkpoint), old, 0, state, turns)
+    assert sorted((stage.out / "updates").iterdir()) == before
 
 
 def test_a_turn_out_of_place_is_a_bug(tmp_path: Path) -> None:

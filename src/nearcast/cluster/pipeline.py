@@ -35,7 +35,7 @@ from nearcast.cluster.sources import Input, SourceFile, find_files, read_texts
 from nearcast.cluster.staging import is_large, on_spark
 from nearcast.cluster.store import Store, read_json, write_json
 from nearcast.cluster.text_files import TEXT_ERRORS
-from nearcast.cluster.turn import Settings, load_weights, save_weights
+from nearcast.cluster.turn import Settings, drop_outcomes, load_weights, save_weights
 from nearcast.cluster.warm import compile_kernels
 from nearcast.errors import InvalidInput, NearcastError, SetupError
 
@@ -153,6 +153,8 @@ def run(options: Options, watch: Watch = lambda stage, totals, head: None) -> Re
         (options.out / "updates").mkdir(parents=True, exist_ok=True)
         intake = Intake(store, options.batch_rows)
         before = read_totals(store)
+        if settings.era and store.last_step() is None:
+            drop_outcomes(options.out, before.next_batch)
         new = intake.new_files(files)
         changed = tuple(file.path for file in intake.changed_files(files))
         stopped = False

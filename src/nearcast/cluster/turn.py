@@ -33,7 +33,7 @@ import nearcast as nc
 from nearcast.broker import snapshot
 from nearcast.cluster.log import BATCH, GIVE, Turn, read_route, read_turn
 from nearcast.cluster.shard import Outcome, Shard, numbered
-from nearcast.cluster.store import Store, read_json, read_table, write_whole
+from nearcast.cluster.store import Store, names_in, read_json, read_table, write_whole
 
 _CACHE: dict[tuple[str, int], tuple[str, Shard]] = {}  # (run, shard) -> token of its last turn, and the shard itself
 
@@ -114,6 +114,7 @@ def take_turns(checkpoint: str, run: str, index: int, state: str | None, turns: 
         outcome = play(store, shard, turn, write=True)
         if turn.kind == BATCH:
             next_batch = turn.what + 1
+            _settings(checkpoint, run)  # a stray of an era that is over must not write what the next one writes
             write_outcome(Path(settings.out), outcome, turn.what, index, settings.updates_format)
         counts.update(outcome.counts)
         reasons.update(_short(reject["reason"]) for reject in outcome.rejects)
@@ -215,13 +216,20 @@ def write_outcome(out: Path, outcome: Outcome, batch: int, shard: int, updates_f
         write_whole(out / "rejects" / f"{name}.jsonl", lambda draft: _write_lines(rejects, str(draft)))
 
 
+def drop_outcomes(out: Path, first_batch: int) -> None:
+    """Remove what an era that is over wrote of batches that it did not complete: the next one has other shards."""
+    for folder in (out / "updates", out / "rejects"):
+        for name in names_in(folder):
+            if name.startswith("part-") and int(name[5:13]) >= first_batch:
+                (folder / name).unlink()
+
+
 def _write_lines(table: pa.Table, place: str) -> None:
     with open(place, "w", encoding="utf-8") as file:
         for row in table.to_pylist():
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-@functools.lru_cache(maxsize=4)
 def _settings(checkpoint: str, run: str) -> Settings:
     settings = Settings(**read_json(Store(Path(checkpoint)).run)["settings"])
     assert settings.id == run, "the checkpoint belongs to another run"
