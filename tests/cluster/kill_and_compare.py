@@ -151,6 +151,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill stops what was started
     rng = random.Random(args.seed)
     n_batches = 3 * args.kills + 10
     stream = events(args.seed, 30 * n_batches)

@@ -136,7 +136,7 @@ def test_messages_without_words_of_their_own_are_refused_in_the_usual_words() ->
     shard.broker.subscribe("s", nc.Within(nc.Box(-1, -1, 1, 1), "fire"))
     outcome = shard.apply(spelled, None)
     assert [row["row"] for row in outcome.rejects] == [1, 2]
-    assert {row["field"] for row in outcome.rejects} == {"text"}
+    assert {row["field"] for row in outcome.rejects} == {"text", "keywords"}
     assert [update["message"] for table in outcome.updates for update in table.to_pylist()] == [0, 3]
 
 
