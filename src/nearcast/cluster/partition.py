@@ -22,7 +22,7 @@ from nearcast.cluster.dkm import Splitter, set_costs
 from nearcast.cluster.greedy import assigned, dealt
 from nearcast.cluster.sample import Sample
 from nearcast.cluster.sets import space_sets
-from nearcast.cluster.touching import Touching, touching
+from nearcast.cluster.touching import Subscriptions, Touching, touching
 from nearcast.columns.arena import Floats, Ints, owned
 from nearcast.errors import InvalidInput
 from nearcast.space.space import Space
@@ -88,7 +88,7 @@ class Partition:
         self._n_held = n_held  # subscriptions of a shard when it was fitted
         self._sets = sets
 
-    def assign(self, subscriptions: pa.Table) -> Ints:
+    def assign(self, subscriptions: Subscriptions) -> Ints:
         """The shard of each new subscription, one after another; their costs are added to the loads.
 
         A row that is malformed costs nothing and gets some shard, which will reject it.
@@ -98,13 +98,13 @@ class Partition:
         costs = self.costs(subscriptions)
         if self.method != "hash":
             return dealt(costs, self.loads)
-        shards = owners_of(subscriptions.column("id"), self.n_shards)
+        shards = owners_of(subscriptions, self.n_shards)
         self.loads += np.bincount(shards, costs, self.n_shards)
         return shards
 
-    def costs(self, subscriptions: pa.Table) -> Floats:
+    def costs(self, subscriptions: Subscriptions) -> Floats:
         """What each subscription is expected to cost its shard; a row that is malformed costs nothing."""
-        costs = np.zeros(subscriptions.num_rows)
+        costs = np.zeros(len(subscriptions))
         if self.method == "hash":
             return costs + 1.0
         found = touching(subscriptions, self._sample)
@@ -139,7 +139,7 @@ class Partition:
 
 def fit(
     method: str,
-    subscriptions: pa.Table,
+    subscriptions: Subscriptions,
     sample: pa.Table | None,
     n_shards: int,
     space: Space,
@@ -154,7 +154,8 @@ def fit(
     method
         ``"dkm"``, ``"keyword"``, ``"space"`` or ``"hash"``.
     subscriptions
-        In the columnar form. A row that is malformed gets some shard, which will reject it.
+        In the columnar form, or a list of their JSON forms. A row that is malformed gets some shard, which will
+        reject it.
     sample
         Messages like those to come, in the columnar form; of many, `SAMPLE_ROWS` are looked at. None if there are none.
     space, weights
@@ -170,7 +171,7 @@ def fit(
         return partition, partition.assign(subscriptions)
     found = touching(subscriptions, looked_at)
     held, loads, sets = split(method, found, looked_at, n_shards, settings or Settings())
-    shards = np.zeros(subscriptions.num_rows, np.int32)
+    shards = np.zeros(len(subscriptions), np.int32)
     shards[found.rows] = held
     return Partition(method, loads, looked_at, found.rows.size / n_shards, sets), shards
 
@@ -198,9 +199,14 @@ def split(
     return splitter.assign(sets, loads, None), loads, Sets(boxes, found.levels[firsts])
 
 
-def owners_of(ids: pa.ChunkedArray, n_shards: int) -> Ints:
-    """`owner_of` many; a missing id is anyone's."""
-    return np.array([0 if id_ is None else owner_of(id_, n_shards) for id_ in ids.to_pylist()], np.int32)
+def owners_of(subscriptions: Subscriptions, n_shards: int) -> Ints:
+    """The shard of each subscription by its id alone; a missing id is anyone's."""
+    ids: list[Any]
+    if isinstance(subscriptions, list):
+        ids = [row.get("id") for row in subscriptions]
+    else:
+        ids = subscriptions.column("id").to_pylist()
+    return np.array([0 if id_ is None else owner_of(id_, n_shards) for id_ in ids], np.int32)
 
 
 def place_of(subscription_id: str | int) -> int:
