@@ -73,17 +73,23 @@ class Sets(NamedTuple):
 
 
 class Partition:
-    """A fitted partition: where new subscriptions belong, and how much each shard is expected to have to do.
+    """A partition: where new subscriptions belong, and how much each shard is expected to have to do.
 
-    `loads` are nanoseconds of CPU per message by the cost model of the method; of "hash" numbers of subscriptions.
+    One that is made of a number of shards alone spreads by id; the others come from `fit`. `loads` are nanoseconds of
+    CPU per message by the cost model of the method; of "hash" numbers of subscriptions.
     """
 
     def __init__(
-        self, method: str, loads: Floats, sample: Sample, n_held: float = 0.0, sets: Sets | None = None
+        self,
+        n_shards: int,
+        method: str = "hash",
+        sample: Sample | None = None,
+        n_held: float = 0.0,
+        sets: Sets | None = None,
     ) -> None:
         self.method = method
-        self.n_shards = loads.size
-        self.loads = loads
+        self.n_shards = n_shards
+        self.loads: Floats = np.zeros(n_shards)
         self._sample = sample
         self._n_held = n_held  # subscriptions of a shard when it was fitted
         self._sets = sets
@@ -96,7 +102,7 @@ class Partition:
         Paper: [DKMSKS] sections 3.1, 3.2 and 4.4: the shard with the least to do.
         """
         costs = self.costs(subscriptions)
-        if self.method != "hash":
+        if self._sample is not None:
             return dealt(costs, self.loads)
         shards = owners_of(subscriptions, self.n_shards)
         self.loads += np.bincount(shards, costs, self.n_shards)
@@ -105,7 +111,7 @@ class Partition:
     def costs(self, subscriptions: Subscriptions) -> Floats:
         """What each subscription is expected to cost its shard; a row that is malformed costs nothing."""
         costs = np.zeros(len(subscriptions))
-        if self.method == "hash":
+        if self._sample is None:
             return costs + 1.0
         found = touching(subscriptions, self._sample)
         if self.method == "keyword":
@@ -127,14 +133,16 @@ class Partition:
         """All there is to keep."""
         sets = None if self._sets is None else self._sets._asdict()
         own = {"method": self.method, "loads": self.loads, "n_held": self._n_held, "sets": sets}
-        return {**own, "sample": self._sample.state()}
+        return {**own, "sample": self._sample and self._sample.state()}
 
     @classmethod
     def load(cls, state: Mapping[str, Any]) -> Self:
         """The partition of a state."""
         sets = state["sets"] and Sets(*(owned(state["sets"][name]) for name in Sets._fields))
-        sample = Sample.load(state["sample"])
-        return cls(state["method"], np.array(state["loads"], np.float64), sample, float(state["n_held"]), sets)
+        sample = state["sample"] and Sample.load(state["sample"])
+        made = cls(len(state["loads"]), state["method"], sample, float(state["n_held"]), sets)
+        made.loads[:] = state["loads"]
+        return made
 
 
 def fit(
@@ -165,15 +173,17 @@ def fit(
         raise InvalidInput("method", method, f"must be one of {', '.join(METHODS)}")
     if n_shards < 1:
         raise InvalidInput("n_shards", n_shards, "must be >= 1")
-    looked_at = Sample(space, None if method == "hash" else sample, weights)
     if method == "hash":
-        partition = Partition(method, np.zeros(n_shards), looked_at)
+        partition = Partition(n_shards)
         return partition, partition.assign(subscriptions)
+    looked_at = Sample(space, sample, weights)
     found = touching(subscriptions, looked_at)
     held, loads, sets = split(method, found, looked_at, n_shards, settings or Settings())
     shards = np.zeros(len(subscriptions), np.int32)
     shards[found.rows] = held
-    return Partition(method, loads, looked_at, found.rows.size / n_shards, sets), shards
+    partition = Partition(n_shards, method, looked_at, found.rows.size / n_shards, sets)
+    partition.loads = loads
+    return partition, shards
 
 
 def split(
