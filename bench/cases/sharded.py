@@ -103,7 +103,8 @@ class Sharded(Case):
 
     A repetition is `published` messages in time-stamps of 1,000, each followed by `changed` subscriptions that leave
     and as many that come. What is timed is the busiest shard; laps tell it from the idlest, and the parts of its time.
-    There is no window; `before` messages came earlier, and are what costs are estimated from.
+    There is no window; `before` messages came earlier, and are what costs are estimated from; `after` more came after
+    the split.
     """
 
     unit = "messages"
@@ -116,7 +117,8 @@ class Sharded(Case):
         self.live = LiveMessages(self.stream.space, None, Vocabulary())
         around = Surroundings(self.stream.space, self.live.table.vocabulary, self.live)
         source = subscriptions.Source.of(self.stream.take(min(_SOURCE, 2 * sizes["subscriptions"])), STOP_WORDS.split())
-        n, n_more = sizes["subscriptions"], 20 * sizes["changed"] * max(1, sizes["published"] // STEP)
+        n = sizes["subscriptions"]
+        n_more = sizes["changed"] * (20 * sizes["published"] + sizes.get("after", 0)) // STEP
         drawn = subscriptions.nearest(source, n + n_more, self.seed, match="any", k=(1, sizes["k"]))
         everyone = pa.concat_tables(drawn)
         before = self.stream.take(sizes["before"])
@@ -136,6 +138,8 @@ class Sharded(Case):
             shard.settle()
         self.start: np.ndarray | None = None
         self.n_done = 0
+        for _ in range(sizes.get("after", 0) // STEP):
+            self.step(np.zeros((sizes["shards"], 3), np.int64), self.stream.take(STEP))
 
     def split(self, given: pa.Table, before: pa.Table) -> tuple[Partition, Ints]:
         """The partition under test, and who holds what."""
@@ -165,11 +169,7 @@ class Sharded(Case):
     def repeat(self, watch: Stopwatch) -> int:
         spent = np.zeros((len(self.shards), 3), np.int64)  # CPU ns: update, insertion, deletion
         for batch in batches(self.stream.take(self.sizes["published"]), STEP):
-            steps = self.admit(batch)
-            for number, shard in enumerate(self.shards):
-                spent[number, 0] += _timed(shard.engine.publish, steps)
-            self.live.release(steps)
-            self.change(spent)
+            self.step(spent, batch)
         whole = spent.sum(axis=1)
         slowest = int(whole.argmax())
         watch.cpu_s += whole[slowest] / 1e9
@@ -182,8 +182,12 @@ class Sharded(Case):
         self.n_done += self.sizes["published"]
         return int(self.sizes["published"])
 
-    def change(self, spent: np.ndarray) -> None:
-        """Some subscriptions leave, others come."""
+    def step(self, spent: np.ndarray, batch: pa.Table) -> None:
+        """A time-stamp: messages come, then some subscriptions leave and others come."""
+        steps = self.admit(batch)
+        for number, shard in enumerate(self.shards):
+            spent[number, 0] += _timed(shard.engine.publish, steps)
+        self.live.release(steps)
         n = self.sizes["changed"]
         new, self.coming = self.coming.slice(0, n), self.coming.slice(n)
         began = time.process_time_ns()

@@ -23,6 +23,7 @@ from nearcast.space.cells import cell_edge, cell_index
 # box; and for each check, of one in the box itself.
 LOOK_NS = {"within": 50.0, "similar": 50.0, "topk": 50.0, "nearest_all": 50.0, "nearest_any": 50.0}
 CHECK_NS = {"within": 100.0, "similar": 100.0, "topk": 100.0, "nearest_all": 100.0, "nearest_any": 100.0}
+MESSAGE_NS = 5_000.0  # what a message costs a shard that holds nothing
 LOOKS = np.array([LOOK_NS[kind] for kind in KINDS])
 CHECKS = np.array([CHECK_NS[kind] for kind in KINDS])
 UNITS = LOOKS + CHECKS  # of a touch, where the two are not told apart

@@ -22,7 +22,7 @@ from nearcast.cluster.dkm import Splitter, set_costs
 from nearcast.cluster.greedy import assigned, dealt
 from nearcast.cluster.sample import Sample
 from nearcast.cluster.sets import space_sets
-from nearcast.cluster.touching import Touching, touching
+from nearcast.cluster.touching import Subscriptions, Touching, touching
 from nearcast.columns.arena import Floats, Ints, owned
 from nearcast.errors import InvalidInput
 from nearcast.space.space import Space
@@ -73,22 +73,28 @@ class Sets(NamedTuple):
 
 
 class Partition:
-    """A fitted partition: where new subscriptions belong, and how much each shard is expected to have to do.
+    """A partition: where new subscriptions belong, and how much each shard is expected to have to do.
 
-    `loads` are nanoseconds of CPU per message by the cost model of the method; of "hash" numbers of subscriptions.
+    One that is made of a number of shards alone spreads by id; the others come from `fit`. `loads` are nanoseconds of
+    CPU per message by the cost model of the method; of "hash" numbers of subscriptions.
     """
 
     def __init__(
-        self, method: str, loads: Floats, sample: Sample, n_held: float = 0.0, sets: Sets | None = None
+        self,
+        n_shards: int,
+        method: str = "hash",
+        sample: Sample | None = None,
+        n_held: float = 0.0,
+        sets: Sets | None = None,
     ) -> None:
         self.method = method
-        self.n_shards = loads.size
-        self.loads = loads
+        self.n_shards = n_shards
+        self.loads: Floats = np.zeros(n_shards)
         self._sample = sample
         self._n_held = n_held  # subscriptions of a shard when it was fitted
         self._sets = sets
 
-    def assign(self, subscriptions: pa.Table) -> Ints:
+    def assign(self, subscriptions: Subscriptions) -> Ints:
         """The shard of each new subscription, one after another; their costs are added to the loads.
 
         A row that is malformed costs nothing and gets some shard, which will reject it.
@@ -96,16 +102,16 @@ class Partition:
         Paper: [DKMSKS] sections 3.1, 3.2 and 4.4: the shard with the least to do.
         """
         costs = self.costs(subscriptions)
-        if self.method != "hash":
+        if self._sample is not None:
             return dealt(costs, self.loads)
-        shards = owners_of(subscriptions.column("id"), self.n_shards)
+        shards = owners_of(subscriptions, self.n_shards)
         self.loads += np.bincount(shards, costs, self.n_shards)
         return shards
 
-    def costs(self, subscriptions: pa.Table) -> Floats:
+    def costs(self, subscriptions: Subscriptions) -> Floats:
         """What each subscription is expected to cost its shard; a row that is malformed costs nothing."""
-        costs = np.zeros(subscriptions.num_rows)
-        if self.method == "hash":
+        costs = np.zeros(len(subscriptions))
+        if self._sample is None:
             return costs + 1.0
         found = touching(subscriptions, self._sample)
         if self.method == "keyword":
@@ -127,19 +133,21 @@ class Partition:
         """All there is to keep."""
         sets = None if self._sets is None else self._sets._asdict()
         own = {"method": self.method, "loads": self.loads, "n_held": self._n_held, "sets": sets}
-        return {**own, "sample": self._sample.state()}
+        return {**own, "sample": self._sample and self._sample.state()}
 
     @classmethod
     def load(cls, state: Mapping[str, Any]) -> Self:
         """The partition of a state."""
         sets = state["sets"] and Sets(*(owned(state["sets"][name]) for name in Sets._fields))
-        sample = Sample.load(state["sample"])
-        return cls(state["method"], np.array(state["loads"], np.float64), sample, float(state["n_held"]), sets)
+        sample = state["sample"] and Sample.load(state["sample"])
+        made = cls(len(state["loads"]), state["method"], sample, float(state["n_held"]), sets)
+        made.loads[:] = state["loads"]
+        return made
 
 
 def fit(
     method: str,
-    subscriptions: pa.Table,
+    subscriptions: Subscriptions,
     sample: pa.Table | None,
     n_shards: int,
     space: Space,
@@ -154,7 +162,8 @@ def fit(
     method
         ``"dkm"``, ``"keyword"``, ``"space"`` or ``"hash"``.
     subscriptions
-        In the columnar form. A row that is malformed gets some shard, which will reject it.
+        In the columnar form, or a list of their JSON forms. A row that is malformed gets some shard, which will
+        reject it.
     sample
         Messages like those to come, in the columnar form; of many, `SAMPLE_ROWS` are looked at. None if there are none.
     space, weights
@@ -164,15 +173,17 @@ def fit(
         raise InvalidInput("method", method, f"must be one of {', '.join(METHODS)}")
     if n_shards < 1:
         raise InvalidInput("n_shards", n_shards, "must be >= 1")
-    looked_at = Sample(space, None if method == "hash" else sample, weights)
     if method == "hash":
-        partition = Partition(method, np.zeros(n_shards), looked_at)
+        partition = Partition(n_shards)
         return partition, partition.assign(subscriptions)
+    looked_at = Sample(space, sample, weights)
     found = touching(subscriptions, looked_at)
     held, loads, sets = split(method, found, looked_at, n_shards, settings or Settings())
-    shards = np.zeros(subscriptions.num_rows, np.int32)
+    shards = np.zeros(len(subscriptions), np.int32)
     shards[found.rows] = held
-    return Partition(method, loads, looked_at, found.rows.size / n_shards, sets), shards
+    partition = Partition(n_shards, method, looked_at, found.rows.size / n_shards, sets)
+    partition.loads = loads
+    return partition, shards
 
 
 def split(
@@ -198,9 +209,14 @@ def split(
     return splitter.assign(sets, loads, None), loads, Sets(boxes, found.levels[firsts])
 
 
-def owners_of(ids: pa.ChunkedArray, n_shards: int) -> Ints:
-    """`owner_of` many; a missing id is anyone's."""
-    return np.array([0 if id_ is None else owner_of(id_, n_shards) for id_ in ids.to_pylist()], np.int32)
+def owners_of(subscriptions: Subscriptions, n_shards: int) -> Ints:
+    """The shard of each subscription by its id alone; a missing id is anyone's."""
+    ids: list[Any]
+    if isinstance(subscriptions, list):
+        ids = [row.get("id") for row in subscriptions]
+    else:
+        ids = subscriptions.column("id").to_pylist()
+    return np.array([0 if id_ is None else owner_of(id_, n_shards) for id_ in ids], np.int32)
 
 
 def place_of(subscription_id: str | int) -> int:

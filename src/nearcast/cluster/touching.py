@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,9 @@ from nearcast.model.query import MATCHES
 from nearcast.space.regions import circle_box
 from nearcast.text.similarity import COSINE, DICE, OVERLAP
 from nearcast.text.words import from_lists
+
+# In the columnar form, or each in the JSON form.
+Subscriptions: TypeAlias = pa.Table | list[dict[str, Any]]
 
 KINDS = ("within", "similar", "topk", "nearest_all", "nearest_any")
 DEEPEST = 14  # level of the smallest boxes that are told apart
@@ -167,8 +170,8 @@ def shares_of(sample, boxes, which, shares):
         shares[i] = (1 + count_box(sample, boxes[i, 0], boxes[i, 1], boxes[i, 2], boxes[i, 3])) / (1 + n)
 
 
-def touching(subscriptions: pa.Table, sample: Sample) -> Touching:
-    """What can touch the subscriptions of a table in the columnar form; rows that are malformed are left out."""
+def touching(subscriptions: Subscriptions, sample: Sample) -> Touching:
+    """What can touch these subscriptions; rows that are malformed are left out."""
     ints = np.zeros(0, np.int32)
     none = Touching(np.zeros(0, np.int64), ints, np.zeros((0, 4)), ints, np.zeros(0), np.zeros(1, np.int64), ints)
     found = [none, *_pieces(subscriptions, sample)]
@@ -178,10 +181,11 @@ def touching(subscriptions: pa.Table, sample: Sample) -> Touching:
     return Touching(*joined)
 
 
-def _pieces(subscriptions: pa.Table, sample: Sample) -> Iterator[Touching]:
+def _pieces(subscriptions: Subscriptions, sample: Sample) -> Iterator[Touching]:
     rules = Rules(sample.space, True, None)
-    for first in range(0, subscriptions.num_rows, _CHUNK):
-        for part in decode_subscriptions(subscriptions.slice(first, _CHUNK), rules).parts:
+    for first in range(0, len(subscriptions), _CHUNK):
+        # A table cut like a list gives a table.
+        for part in decode_subscriptions(subscriptions[first : first + _CHUNK], rules).parts:
             piece = _piece(part, sample)
             yield piece._replace(rows=piece.rows + first)
 
