@@ -14,7 +14,7 @@ from cluster.scenes import SPACE, WINDOW, Told, answer, events, told_by
 from nearcast.cluster.decode import Decoder
 from nearcast.cluster.directory import Directory
 from nearcast.cluster.intake import ordered, with_words
-from nearcast.cluster.partition import fit, owner_of
+from nearcast.cluster.partition import Partition, owner_of
 from nearcast.cluster.shard import Outcome, Shard, numbered
 from nearcast.cluster.specs import subscriptions_of
 
@@ -29,8 +29,7 @@ def table_of(stream: list[Any]) -> pa.Table:
 
 def routes(tables: list[pa.Table], n: int) -> list[Any]:
     """Routes by the hash of ids."""
-    none = pa.table({"id": pa.array([], pa.string())})
-    directory, partition = Directory(), fit("hash", none, None, n, SPACE)[0]
+    directory, partition = Directory(), Partition(n)
 
     def route(table: pa.Table) -> Any:
         def choose(rows: Any) -> Any:

@@ -93,8 +93,7 @@ class Log:
         self._weights = weights
         self._lock = threading.Lock()
         self.directory = Directory()
-        none = pa.table({"id": pa.array([], pa.string())})
-        self.partition: Partition = fit("hash", none, None, n_shards, space)[0]
+        self.partition = Partition(n_shards)
         self.fitted = False  # to some input; until then ids are hashed
         self._looked_at = 0  # batches that were looked through for something to fit a partition to
         self.next_turn, self.next_batch = next_turn, next_batch
