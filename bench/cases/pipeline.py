@@ -17,7 +17,8 @@ from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from nearcast import Broker, Window
 from nearcast.cluster.intake import Intake
 from nearcast.cluster.log import Log, read_route, read_turn
-from nearcast.cluster.pipeline import Options, run, settle
+from nearcast.cluster.pipeline import Options, run
+from nearcast.cluster.settling import settle
 from nearcast.cluster.shard import Shard
 from nearcast.cluster.sources import Input, find_files
 from nearcast.cluster.store import Store, read_table

@@ -11,33 +11,27 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import threading
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 import nearcast as nc
 from nearcast.cluster.balance import Balance
 from nearcast.cluster.intake import BATCH_ROWS, Head, Intake, Stage
 from nearcast.cluster.log import Log
-from nearcast.cluster.partition import METHODS
 from nearcast.cluster.progress import Totals, metrics, read_totals, record_step
 from nearcast.cluster.redis_streams import RedisStream, enter_updates, is_stream
-from nearcast.cluster.reshard import reshard
 from nearcast.cluster.session import embedded_master, start_session
-from nearcast.cluster.sources import Input, SourceFile, find_files, read_texts
+from nearcast.cluster.settling import settle
+from nearcast.cluster.sources import Input, SourceFile, find_files
 from nearcast.cluster.staging import is_large, on_spark
-from nearcast.cluster.store import Store, read_json, write_json
-from nearcast.cluster.text_files import TEXT_ERRORS
-from nearcast.cluster.turn import Settings, drop_outcomes, load_weights, save_weights
+from nearcast.cluster.store import Store, read_json
+from nearcast.cluster.turn import Settings, drop_outcomes, load_weights
 from nearcast.cluster.warm import compile_kernels
-from nearcast.errors import InvalidInput, NearcastError, SetupError
+from nearcast.errors import NearcastError, SetupError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +42,6 @@ EARTH = nc.Space(WORLD, "haversine")
 SNAPSHOT_EVERY = 10  # turns
 BALANCE = 0.2
 BALANCE_AFTER_S = 5.0
-VERSION = 2  # of the checkpoint
 _LOOK_S = 0.5  # how often watched folders are looked at
 _ENDED_S = 0.1  # how often a run over stored files looks whether it is done
 _TICK_S = 30.0  # Spark ends Python workers that were idle for a minute, and the shards in them are lost
@@ -192,57 +185,6 @@ class Inputs:
     def files(self) -> list[SourceFile]:
         """All files there are now."""
         return find_files([given for given in self.options.inputs if given not in self.streams], self._own)
-
-
-def default_shards() -> int:
-    """One shard for every two cores: the other half is for Spark itself."""
-    return max(1, len(os.sched_getaffinity(0)) // 2)
-
-
-def settle(store: Store, options: Options) -> Settings:
-    """The settings of the run: those of its checkpoint, which the options must agree with, or new ones."""
-    known = read_json(store.run)
-    asked: dict[str, Any] = {
-        "out": str(options.out.absolute()),
-        "space": {
-            "bounds": list(options.space.bounds),
-            "metric": options.space.metric,
-            "max_distance": options.space.max_distance,
-        },
-        "window": _window_json(options.window),
-        "updates_format": options.updates_format,
-        "corpus": [os.path.abspath(given.path) for given in options.corpus],
-    }
-    if options.partition not in METHODS:
-        raise InvalidInput("partition", options.partition, f"must be one of {', '.join(METHODS)}")
-    if known is None:
-        if _has_output(options.out):
-            rule = "must be an empty folder, or have the checkpoint of the run that wrote it"
-            raise InvalidInput("out", str(options.out), rule)
-        if options.corpus:
-            save_weights(store.weights, nc.Weights.fit(_readable_texts(options.corpus)))
-        agreed = {key: value for key, value in asked.items() if key != "corpus"}
-        settings = Settings(
-            id=uuid.uuid4().hex,
-            era=0,
-            n_shards=options.shards or default_shards(),
-            has_weights=bool(options.corpus),
-            snapshot_every=options.snapshot_every,
-            **agreed,
-        )
-        write_json(store.run, {"version": VERSION, "id": settings.id, "asked": asked, "settings": settings._asdict()})
-        return settings
-    if known["version"] != VERSION:
-        rule = f"was made by another version of Nearcast (format {known['version']}, this one has {VERSION})"
-        raise InvalidInput("checkpoint", str(store.checkpoint), rule)
-    for name, value in known["asked"].items():
-        if asked[name] != value:
-            raise InvalidInput(name, asked[name], f"must stay {value} for this checkpoint ({store.checkpoint})")
-    settings = Settings(**known["settings"])
-    if options.shards not in (None, settings.n_shards):
-        settings = reshard(store.checkpoint, settings, int(options.shards or 0))
-        write_json(store.run, {**known, "settings": settings._asdict()})
-    return settings
 
 
 class _Pipeline:
@@ -389,33 +331,6 @@ class _Pipeline:
         carried_out = self._log.move(self._balance.order)
         if carried_out is not None:
             self._balance.wait(carried_out)
-
-
-def _window_json(window: nc.Window | None) -> dict[str, Any] | None:
-    if window is None:
-        return None
-    return {"count": window.count, "age": window.age, "max_ahead": window.max_ahead}
-
-
-def _readable_texts(corpus: tuple[Input, ...]) -> pa.ChunkedArray:
-    try:
-        return _texts(corpus)
-    except (*TEXT_ERRORS, pa.ArrowException) as error:
-        paths = ", ".join(given.path for given in corpus)
-        raise InvalidInput("corpus", paths, f"must be readable to its end ({error})") from error
-
-
-def _texts(corpus: tuple[Input, ...]) -> pa.ChunkedArray:
-    """The texts of the corpus files."""
-    texts = pa.chunked_array([piece for file in find_files(corpus) for piece in read_texts(file)], pa.string())
-    if len(texts) == 0:
-        paths = ", ".join(given.path for given in corpus)
-        raise InvalidInput("corpus", paths, "must hold texts, in a field or column named text")
-    return texts
-
-
-def _has_output(out: Path) -> bool:
-    return any((out / name).is_dir() and any((out / name).iterdir()) for name in ("updates", "rejects"))
 
 
 def _cause(text: str) -> str:
