@@ -17,8 +17,8 @@ The way of an event, one module after the other:
 `shard`     is a broker with one part of the subscriptions. It sees every message.
 `progress`  adds the reports up, and sweeps away what no restart can ask for.
 `reshard`   makes another number of shards out of those that a checkpoint has.
-`pipeline`  puts these together, `settling` checks what it is asked for; `session`, `java` and `warm` get Spark and its workers ready; `store` knows the names
-            of files and how to write them.
+`pipeline`  puts these together, `settling` checks what is asked for; `session`, `java` and `warm` get Spark and its
+            workers ready; `store` knows the names of files and how to write them.
 
 Three things make a run safe to kill at any moment. A turn is written before anyone can take it, and never changes. A
 shard is a pure function of its turns, so it may be lost and made again. And a file of output is named by what is in

@@ -62,20 +62,22 @@ def read_totals(store: Store) -> Totals:
 def record_step(store: Store, number: int, reports: Mapping[int, dict[str, Any]]) -> Totals:
     """Add the reports of micro-batch `number`, one per shard, to the totals of the one before, and sweep.
 
-    A micro-batch that is repeated is recorded again, from the same totals before it.
+    A micro-batch that is repeated is recorded again, from the same totals before it. One without reports, such as Spark
+    begins with when there is no turn yet, changes nothing.
     """
     earlier = read_json(store.step(number - 1) if number else store.start)
     totals = Totals.of(earlier) if earlier else Totals()
-    totals.subscriptions.clear()
-    for report in reports.values():
-        totals.counts.update(report["counts"])
-        totals.reasons.update(report["reasons"])
-        totals.subscriptions.update(report["subscriptions"])
-    totals.states = [reports[shard]["state"] for shard in sorted(reports)]
-    totals.next_turn, totals.next_batch = (totals.states[0][name] for name in ("next_turn", "next_batch"))
-    totals.counts["batches"] = totals.next_batch
+    if reports:
+        totals.subscriptions.clear()
+        for report in reports.values():
+            totals.counts.update(report["counts"])
+            totals.reasons.update(report["reasons"])
+            totals.subscriptions.update(report["subscriptions"])
+        totals.states = [reports[shard]["state"] for shard in sorted(reports)]
+        totals.next_turn, totals.next_batch = (totals.states[0][name] for name in ("next_turn", "next_batch"))
+        totals.counts["batches"] = totals.next_batch
     write_json(store.step(number), totals.record())
-    if earlier is not None:
+    if reports and earlier and earlier["states"]:
         # A restart may repeat this micro-batch, from the states that the one before it committed.
         states = totals.states + earlier["states"]
         first_turn, first_batch = (min(state[name] for state in states) for name in ("first_turn", "first_batch"))
