@@ -113,6 +113,18 @@ def test_turns_make_the_output_of_one_broker(tmp_path: Path) -> None:
     assert not stage.store.turn(0).exists()
 
 
+def test_a_snapshot_is_due_after_so_much_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn, "_REPLAY_S", 0.0)
+    stage = Stage(tmp_path, STREAM[:100])
+    report = stage.step(0)[0]
+    assert report["state"]["first_turn"] == 1
+    assert report["state"]["work"] == 0.0
+    monkeypatch.setattr(turn, "_REPLAY_S", 1e9)
+    report = stage.step(1)[0]
+    assert report["state"]["first_turn"] == 1
+    assert report["state"]["work"] == report["work"]
+
+
 def test_losses_and_repeats_change_nothing(tmp_path: Path) -> None:
     stage = Stage(tmp_path, STREAM)
     for number in range(stage.n_batches):

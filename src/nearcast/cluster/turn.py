@@ -35,6 +35,7 @@ from nearcast.cluster.log import BATCH, GIVE, Turn, read_route, read_turn
 from nearcast.cluster.shard import Outcome, Shard, numbered
 from nearcast.cluster.store import Store, names_in, read_json, read_table, write_whole
 
+_REPLAY_S = 10.0  # processor seconds of turns after which a snapshot is due, so that a restart replays no more
 _CACHE: dict[tuple[str, int], tuple[str, Shard]] = {}  # (run, shard) -> token of its last turn, and the shard itself
 
 
@@ -48,6 +49,7 @@ class State(NamedTuple):
     first_turn: int = 0  # the first turn that the snapshot does not hold
     first_batch: int = 0
     subscription_ids: str | None = None  # the type of their ids, as of the snapshot
+    work: float = 0.0  # processor seconds that the turns since then took
 
 
 class Settings(NamedTuple):
@@ -120,8 +122,9 @@ def take_turns(checkpoint: str, run: str, index: int, state: str | None, turns: 
         reasons.update(_short(reject["reason"]) for reject in outcome.rejects)
     work = time.process_time() - worked
     counts["rejects"] = reasons.total()
-    after = before._replace(token=uuid.uuid4().hex, next_turn=turns[-1].number + 1, next_batch=next_batch)
-    if after.next_turn - before.first_turn >= settings.snapshot_every:
+    token, next_turn = uuid.uuid4().hex, turns[-1].number + 1
+    after = before._replace(token=token, next_turn=next_turn, next_batch=next_batch, work=before.work + work)
+    if next_turn - before.first_turn >= settings.snapshot_every or after.work >= _REPLAY_S:
         after = with_snapshot(store, shard, after)
         counts["snapshots"] += 1
     _CACHE[run, index] = (after.token, shard)
