@@ -96,6 +96,7 @@ class Watching(Case):
         if sizes["engine"] != "nearest":
             before, self.engine = self.engine.state(), self.make(sizes["engine"])
             self.engine.load(before)
+            self.engine.refile()
 
     def make(self, name: str) -> NearestEngine:
         """An engine without subscriptions."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 
 from nearcast.engines.nearest_all.layout import (
+    FREE_BLOCK,
     MOST_BLOCKS,
     N_BLOCKS,
     N_DEAD,
-    N_LISTS,
+    N_SEEN,
     NOTHING,
     REVIVED,
     UNRANKED,
     USED,
-    place_of,
+    chance_of,
 )
+from nearcast.engines.reach import NO_WORD
 from nearcast.jit import NEED_ROOM, kernel
 
 _LOOKED = 32  # entries among which an old one of the same subscription is looked for
@@ -35,9 +37,14 @@ def block_chance(p_most, p_sum, n_words):
 @kernel
 def new_block(tree, low, p, following):
     """A block for one word and no entries yet."""
-    at = tree.heads[N_BLOCKS]
-    tree.heads[N_BLOCKS] += 1
-    block = tree.blocks[at]
+    heads, blocks = tree.heads, tree.blocks
+    at = heads[FREE_BLOCK]
+    if at == NOTHING:
+        at = heads[N_BLOCKS]
+        heads[N_BLOCKS] += 1
+    else:
+        heads[FREE_BLOCK] = blocks[at].next
+    block = blocks[at]
     block.start, block.n_rows, block.room, block.next = 0, 0, NOTHING, following
     block.low, block.high, block.n_words, block.p_most, block.p_sum = low, low, 1, p, p
     return at
@@ -93,15 +100,9 @@ def choose_block(tree, head, rank, p, theta):
 
 
 @kernel
-def block_for(tree, key, rank, p, theta):
-    """The block of the list with this key that a subscription belongs in, made if need be; room was promised."""
-    place = place_of(tree.list_keys, key)
+def block_for(tree, place, rank, p, theta):
+    """The block of the list at this place that a subscription belongs in, made if need be; room was promised."""
     blocks = tree.blocks
-    if tree.list_keys[place] == 0:
-        tree.list_keys[place] = key + 1
-        tree.heads[N_LISTS] += 1
-        tree.list_heads[place] = new_block(tree, rank, p, NOTHING)
-        return tree.list_heads[place]
     head = tree.list_heads[place]
     if rank == UNRANKED:
         if blocks[head].low != UNRANKED:
@@ -123,23 +124,39 @@ def block_for(tree, key, rank, p, theta):
 
 
 @kernel
-def grow_block(tree, block):
-    """Give a full block a range of twice the room; returns whether there was one."""
-    ranges, entries, room = tree.ranges, tree.entries, block.room + 1
+def take_range(tree, room):
+    """Start of a range of 2**room entries, or NOTHING."""
+    ranges, entries = tree.ranges, tree.entries
     start = ranges[room] - 1
     if start >= 0:
         ranges[room] = entries[start].slot
-    else:
-        start = ranges[USED]
-        if start + (1 << room) > entries.size:
-            return False
-        ranges[USED] = start + (1 << room)
+        return start
+    start = ranges[USED]
+    if start + (1 << room) > entries.size:
+        return NOTHING
+    ranges[USED] = start + (1 << room)
+    return start
+
+
+@kernel
+def give_range(tree, start, room):
+    """Take back a range."""
+    tree.entries[start].slot = tree.ranges[room]
+    tree.ranges[room] = start + 1
+
+
+@kernel
+def move_block(tree, block, room):
+    """Give a block another range, of 2**room entries; returns whether there was one."""
+    entries = tree.entries
+    start = take_range(tree, room)
+    if start == NOTHING:
+        return False
     for i in range(block.n_rows):
         entries[start + i].slot = entries[block.start + i].slot
         entries[start + i].generation = entries[block.start + i].generation
     if block.room != NOTHING:
-        entries[block.start].slot = ranges[block.room]
-        ranges[block.room] = block.start + 1
+        give_range(tree, block.start, block.room)
     block.start, block.room = start, room
     return True
 
@@ -157,9 +174,30 @@ def push(tree, at, slot, generation):
             tree.heads[N_DEAD] -= 1
             tree.heads[REVIVED] += 1
             return 0
-    if (block.room == NOTHING or block.n_rows == 1 << block.room) and not grow_block(tree, block):
+    if (block.room == NOTHING or block.n_rows == 1 << block.room) and not move_block(tree, block, block.room + 1):
         return NEED_ROOM
     entries[block.start + block.n_rows].slot = slot
     entries[block.start + block.n_rows].generation = generation
     block.n_rows += 1
     return 0
+
+
+@kernel
+def push_single(tree, habits, filed, place, slot, generation):
+    """Put an entry into the place of a single one that is dead; else make that one a block and return False."""
+    at = ~tree.list_heads[place]
+    entry = tree.entries[at]
+    own = filed[entry.slot]
+    if entry.slot == slot or own.generation != entry.generation:
+        tree.heads[N_DEAD] -= 1
+        tree.heads[REVIVED] += entry.slot == slot
+        entry.slot, entry.generation = slot, generation
+        return True
+    rank, p = UNRANKED, 1.0
+    if own.word != NO_WORD:
+        rank, p = habits.ranks[own.word], chance_of(habits.seen, tree.heads[N_SEEN], own.word)
+    made = new_block(tree, rank, p, NOTHING)
+    block = tree.blocks[made]
+    block.start, block.n_rows, block.room = at, 1, 0
+    tree.list_heads[place] = made
+    return False
