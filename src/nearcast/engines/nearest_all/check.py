@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints
+from nearcast.engines.blocks import block_room
 from nearcast.engines.nearest_all.layout import (
     FREE_BLOCK,
     FREE_PREFIX,
@@ -66,7 +67,7 @@ def _rows_of(tree: TreeLayout, head: int) -> tuple[Array, int]:
         assert at == head or block["low"] > before
         assert block["high"] >= block["low"]
         if block["n_rows"]:
-            assert block["n_rows"] <= 1 << int(block["room"])
+            assert block["n_rows"] <= block_room(int(block["size_class"]))
         parts.append(tree.entries[block["start"] : block["start"] + block["n_rows"]])
         before, at = int(block["high"]), int(block["next"])
     return np.concatenate(parts), len(parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nearcast.engines.blocks import cut_block
 from nearcast.engines.nearest_all.choose import choose_nodes
 from nearcast.engines.nearest_all.layout import (
     CHILDREN,
@@ -22,7 +23,7 @@ from nearcast.engines.nearest_all.layout import (
     pair_key,
     place_of,
 )
-from nearcast.engines.nearest_all.lists import block_for, push, push_single, take_range
+from nearcast.engines.nearest_all.lists import block_for, push, push_single
 from nearcast.engines.reach import NO_WORD, draw_box, level_of
 from nearcast.jit import NEED_ROOM, kernel
 
@@ -97,9 +98,9 @@ def has_room(tree):
     """Is there room for one more subscription, its entries excepted?"""
     heads = tree.heads
     return (
-        3 * (heads[N_PREFIXES] + MOST_WORDS) <= 2 * tree.prefix_keys.size
+        4 * (heads[N_PREFIXES] + MOST_WORDS) <= 3 * tree.prefix_keys.size
         and heads[N_PREFIXES] + MOST_WORDS <= tree.prefixes.size
-        and 3 * (heads[N_LISTS] + MOST_NODES) <= 2 * tree.list_keys.size
+        and 4 * (heads[N_LISTS] + MOST_NODES) <= 3 * tree.list_keys.size
         and heads[N_BLOCKS] + 2 * MOST_NODES <= tree.blocks.size
     )
 
@@ -116,8 +117,8 @@ def add_entry(tree, habits, filed, slot, node, prefix, word):
     place = place_of(tree.list_keys, key)
     generation = filed[slot].generation
     if tree.list_keys[place] == 0:
-        at = take_range(tree, 0)
-        if at == NOTHING:
+        at = cut_block(tree.ranges, tree.entries["slot"], 0)
+        if at == NEED_ROOM:
             return False
         tree.entries[at].slot, tree.entries[at].generation = slot, generation
         tree.list_keys[place], tree.list_heads[place] = key + 1, ~at

@@ -9,6 +9,8 @@ import numpy as np
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.messages import MessageLayout
 from nearcast.columns.subscriptions import PointLayout
+from nearcast.engines.blocks import N_HEADS as N_RANGES
+from nearcast.engines.blocks import USED
 from nearcast.engines.contract import Stats
 from nearcast.engines.nearest_all.check import check_tree
 from nearcast.engines.nearest_all.file import file_many, forget, rank_words
@@ -28,7 +30,6 @@ from nearcast.engines.nearest_all.layout import (
     N_HEADS,
     N_LISTS,
     N_PREFIXES,
-    N_RANGES,
     N_SEEN,
     NOTHING,
     PREFIX,
@@ -38,7 +39,6 @@ from nearcast.engines.nearest_all.layout import (
     TOUCHED,
     UNLINKED,
     UNRANKED,
-    USED,
     Habits,
     TreeLayout,
     first_cell,
@@ -93,10 +93,10 @@ def rehash(keys, values, into_keys, into_values):
 
 
 def _rehashed(keys: Longs, values: Ints, n: int) -> tuple[Longs, Ints]:
-    """The arrays themselves if at most two thirds of them would be used by `n` keys, else larger ones."""
-    if 3 * n <= 2 * keys.size:
+    """The arrays themselves if at most three quarters of them would be used by `n` keys, else larger ones."""
+    if 4 * n <= 3 * keys.size:
         return keys, values
-    room = max(3 * n // 2 + 1, keys.size * 5 // 4)
+    room = max(4 * n // 3 + 1, keys.size * 5 // 4)
     larger = np.zeros(room, dtype=np.int64), np.zeros(room, dtype=np.int32)
     rehash(keys, values, *larger)
     return larger
@@ -207,7 +207,7 @@ class OrderedIndex:
             list_keys=list_keys,
             list_heads=list_heads,
             blocks=with_room(tree.blocks, n_blocks),
-            entries=with_room(tree.entries, int(tree.ranges[USED] * 1.25) + 4 * longest + 64 * MOST_NODES),
+            entries=with_room(tree.entries, int(tree.ranges[USED] * 1.05) + 2 * longest + 64 * MOST_NODES),
         )
 
     def forget(self, filed: Array, slots: Ints) -> None:

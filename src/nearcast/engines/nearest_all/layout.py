@@ -33,7 +33,7 @@ PREFIX = record(
 BLOCK = record(
     ("start", "i4"),  # its entries
     ("n_rows", "i4"),
-    ("room", "i4"),  # its range has 2**room rows; NOTHING if it has none
+    ("size_class", "i4"),  # of its range, see blocks.py; NOTHING if it has none
     ("low", "i4"),  # ranks of the first and the last word after the prefix, UNRANKED for block 0
     ("high", "i4"),
     ("next", "i4"),  # or NOTHING; also in the chain of free blocks
@@ -48,8 +48,6 @@ FREE_PREFIX, FREE_BLOCK = range(5, 7)  # the first of each chain, or NOTHING
 SWEPT, SWEPT_KEYS, SWEPT_FIRSTS = range(7, 10)  # cursors through lists, prefixes by key, and prefixes of one word
 PROBED, TOUCHED, CANDIDATES, UNLINKED, REVIVED = range(10, 15)  # and counts of work
 N_HEADS = 15
-
-USED, N_RANGES = 31, 32  # positions in `ranges`: rows of all ranges; and how many positions
 
 HISTOGRAM = 6  # level down to which messages are counted by cell
 
@@ -66,7 +64,7 @@ class TreeLayout(NamedTuple):
     list_heads: Ints  # int32: beside it, the first block; ~ the entry of a single list
     blocks: Array  # BLOCK[]
     entries: Array  # ENTRY[]
-    ranges: Longs  # int64[N_RANGES]: position + 1 of the first free range of each size, whose first slot names the next
+    ranges: Longs  # int64[blocks.N_HEADS]: which of them are free
 
 
 class Habits(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from nearcast.engines.blocks import block_room, cut_block, give_block
 from nearcast.engines.nearest_all.layout import (
     FREE_BLOCK,
     MOST_BLOCKS,
@@ -13,7 +14,6 @@ from nearcast.engines.nearest_all.layout import (
     NOTHING,
     REVIVED,
     UNRANKED,
-    USED,
     chance_of,
 )
 from nearcast.engines.reach import NO_WORD
@@ -45,7 +45,7 @@ def new_block(tree, low, p, following):
     else:
         heads[FREE_BLOCK] = blocks[at].next
     block = blocks[at]
-    block.start, block.n_rows, block.room, block.next = 0, 0, NOTHING, following
+    block.start, block.n_rows, block.size_class, block.next = 0, 0, NOTHING, following
     block.low, block.high, block.n_words, block.p_most, block.p_sum = low, low, 1, p, p
     return at
 
@@ -124,40 +124,17 @@ def block_for(tree, place, rank, p, theta):
 
 
 @kernel
-def take_range(tree, room):
-    """Start of a range of 2**room entries, or NOTHING."""
-    ranges, entries = tree.ranges, tree.entries
-    start = ranges[room] - 1
-    if start >= 0:
-        ranges[room] = entries[start].slot
-        return start
-    start = ranges[USED]
-    if start + (1 << room) > entries.size:
-        return NOTHING
-    ranges[USED] = start + (1 << room)
-    return start
-
-
-@kernel
-def give_range(tree, start, room):
-    """Take back a range."""
-    tree.entries[start].slot = tree.ranges[room]
-    tree.ranges[room] = start + 1
-
-
-@kernel
-def move_block(tree, block, room):
-    """Give a block another range, of 2**room entries; returns whether there was one."""
+def move_block(tree, block, size_class):
+    """Give a block another range; returns whether there was one."""
     entries = tree.entries
-    start = take_range(tree, room)
-    if start == NOTHING:
+    start = cut_block(tree.ranges, entries["slot"], size_class)
+    if start == NEED_ROOM:
         return False
     for i in range(block.n_rows):
-        entries[start + i].slot = entries[block.start + i].slot
-        entries[start + i].generation = entries[block.start + i].generation
-    if block.room != NOTHING:
-        give_range(tree, block.start, block.room)
-    block.start, block.room = start, room
+        entries[start + i] = entries[block.start + i]
+    if block.size_class != NOTHING:
+        give_block(tree.ranges, entries["slot"], block.size_class, block.start)
+    block.start, block.size_class = start, size_class
     return True
 
 
@@ -174,7 +151,8 @@ def push(tree, at, slot, generation):
             tree.heads[N_DEAD] -= 1
             tree.heads[REVIVED] += 1
             return 0
-    if (block.room == NOTHING or block.n_rows == 1 << block.room) and not move_block(tree, block, block.room + 1):
+    full = block.size_class == NOTHING or block.n_rows == block_room(block.size_class)
+    if full and not move_block(tree, block, block.size_class + 1):
         return NEED_ROOM
     entries[block.start + block.n_rows].slot = slot
     entries[block.start + block.n_rows].generation = generation
@@ -198,6 +176,6 @@ def push_single(tree, habits, filed, place, slot, generation):
         rank, p = habits.ranks[own.word], chance_of(habits.seen, tree.heads[N_SEEN], own.word)
     made = new_block(tree, rank, p, NOTHING)
     block = tree.blocks[made]
-    block.start, block.n_rows, block.room = at, 1, 0
+    block.start, block.n_rows, block.size_class = at, 1, 0
     tree.list_heads[place] = made
     return False

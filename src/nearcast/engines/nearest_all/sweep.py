@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nearcast.engines.blocks import block_class, give_block
 from nearcast.engines.nearest_all.layout import (
     FREE_BLOCK,
     FREE_PREFIX,
@@ -14,8 +15,10 @@ from nearcast.engines.nearest_all.layout import (
     level_of_node,
     take_out,
 )
-from nearcast.engines.nearest_all.lists import give_range, move_block
+from nearcast.engines.nearest_all.lists import move_block
 from nearcast.jit import kernel
+
+_SPARSE = 5  # size classes, more than a doubling, by which a block moves to a smaller range
 
 
 @kernel
@@ -31,16 +34,13 @@ def clean_block(tree, filed, block):
         last = entries[block.start + block.n_rows]
         entry.slot, entry.generation = last.slot, last.generation
         tree.heads[N_DEAD] -= 1
-    if block.room == NOTHING:
+    if block.size_class == NOTHING:
         return
     if block.n_rows == 0:
-        give_range(tree, block.start, block.room)
-        block.room = NOTHING
-    elif block.room > 0 and 4 * block.n_rows <= 1 << block.room:
-        room = 0
-        while 1 << room < block.n_rows:
-            room += 1
-        move_block(tree, block, room)
+        give_block(tree.ranges, entries["slot"], block.size_class, block.start)
+        block.size_class = NOTHING
+    elif block_class(block.n_rows) + _SPARSE <= block.size_class or (block.n_rows == 1 and block.size_class > 0):
+        move_block(tree, block, block_class(block.n_rows))
 
 
 @kernel
@@ -51,7 +51,7 @@ def clean_list(tree, filed, place):
         entry = tree.entries[~head]
         if filed[entry.slot].generation == entry.generation:
             return True
-        give_range(tree, ~head, 0)
+        give_block(tree.ranges, tree.entries["slot"], 0, ~head)
         tree.heads[N_DEAD] -= 1
         return False
     before, at = NOTHING, head
@@ -71,7 +71,7 @@ def clean_list(tree, filed, place):
     if head == NOTHING:
         return False
     block = blocks[head]
-    if block.next == NOTHING and block.room == 0:  # one entry needs no block
+    if block.next == NOTHING and block.size_class == 0:  # one entry needs no block
         tree.list_heads[place] = ~block.start
         block.next, tree.heads[FREE_BLOCK] = tree.heads[FREE_BLOCK], head
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.engines.blocks import N_CLASSES, block_class, block_fits, block_room, give_block, take_block
+from nearcast.engines.blocks import block_room, cut_block, give_block
 from nearcast.engines.checks import ANY_WORD
 from nearcast.engines.nearest_any.layout import (
     DEEPEST,
@@ -20,7 +20,7 @@ from nearcast.engines.nearest_any.layout import (
     place_of,
 )
 from nearcast.engines.reach import NO_WORD, draw_box, level_of
-from nearcast.jit import kernel
+from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.cells import cell_index
 from nearcast.space.distance import EUCLIDEAN, wrap
 
@@ -36,37 +36,11 @@ def forget(grid, filed, slots):
 
 
 @kernel
-def take_rows(grid, size_class):
-    """Start of a block of this class, cut from a larger free one if need be, or -1 if there is no room.
-
-    Lists are long while balls are open and short later: what long ones leave behind is used by the short ones.
-    """
-    ranges, links = grid.ranges, grid.entries["slot"]
-    if ranges[1 + size_class] == 0:
-        larger = size_class + 1
-        while larger < N_CLASSES and ranges[1 + larger] == 0:
-            larger += 1
-        if larger < N_CLASSES:
-            start = take_block(ranges, links, larger)
-            at, end = start + block_room(size_class), start + block_room(larger)
-            while at < end:
-                part = block_class(end - at)
-                if block_room(part) > end - at:
-                    part -= 1
-                give_block(ranges, links, part, at)
-                at += block_room(part)
-            return start
-    if not block_fits(ranges, links.size, size_class):
-        return -1
-    return take_block(ranges, links, size_class)
-
-
-@kernel
 def move_list(grid, here, size_class):
     """Give a list a block of another size class; returns whether there was one."""
     entries = grid.entries
-    start = take_rows(grid, size_class)
-    if start < 0:
+    start = cut_block(grid.ranges, entries["slot"], size_class)
+    if start == NEED_ROOM:
         return False
     for i in range(here.n_rows):
         entries[start + i] = entries[here.start + i]
@@ -88,8 +62,8 @@ def push(grid, filed, wanted, slot, box):
         here.hash, here.start, here.n_rows, here.size_class = wanted, ~slot, generation, box
         return True
     if single:
-        start = take_rows(grid, 1)
-        if start < 0:
+        start = cut_block(grid.ranges, entries["slot"], 1)
+        if start == NEED_ROOM:
             return False
         entry = entries[start]
         entry.slot, entry.generation, entry.box = ~here.start, here.n_rows, here.size_class
