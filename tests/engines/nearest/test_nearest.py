@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -127,6 +128,22 @@ def test_updates_are_those_of_the_brute_force(case: int, monkeypatch: pytest.Mon
     work = engine.stats()
     assert 0 < work["candidates"] < N_SUBSCRIPTIONS * first / 4
     assert work["all"]["unlinked"] + work["any"]["unlinked"] > 0 or not COMPILED
+
+
+@pytest.mark.parametrize("match", ["all", "any"])
+def test_places_farther_apart_than_any_number(match: str) -> None:
+    broker = nc.Broker(nc.Space(PLANE), nc.Window(count=4))
+    broker.subscribe("far", nc.Nearest(-1.7e308, 0.0, ["w"], 2, match))
+    for n, x in enumerate((1.7e308, 1.6e308, 0.0, 1.5e308)):
+        broker.publish([Message(n, x, 0.0, None, ["w"], n)])
+    farthest = sys.float_info.max
+    assert broker.results("far") == [(2, 1.7e308), (3, farthest)]
+    broker.move("far", lon=-1.6e308, lat=0.0)
+    assert broker.results("far") == [(2, 1.6e308), (3, farthest)]
+    for n in range(4, 7):
+        broker.publish([Message(n, 1.7e308, 0.0, None, ["w"], n)])
+        broker.check()
+    assert broker.results("far") == [(6, farthest), (5, farthest)]
 
 
 def test_what_nobody_uses_goes_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
