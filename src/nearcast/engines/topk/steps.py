@@ -5,20 +5,15 @@ from __future__ import annotations
 from nearcast.engines.buffers import N_TOUCHED
 from nearcast.engines.keeping import (
     DONE,
-    FILLING,
     FIND_ROOM,
     FINDING,
     LEAVING,
-    OFFERING,
     PHASE,
-    SHORT,
     STEP,
-    anyone_short,
     end_event,
+    keep_found,
     leave_expired,
     note_found,
-    offer_found,
-    room_to_settle,
 )
 from nearcast.engines.topk.groups import refile
 from nearcast.engines.topk.match import find
@@ -56,12 +51,9 @@ def take_steps(filed, steps, cursor, tables, where, words, room, kept):
                 if n == NEED_ROOM:
                     return FIND_ROOM
             note_found(cursor, n)
-        if cursor[PHASE] == OFFERING and offer_found(steps, cursor, messages, found, results, policy) == NEED_ROOM:
-            return NEED_ROOM
-        if cursor[PHASE] == FILLING and anyone_short(cursor, results):
-            return SHORT
-        if not room_to_settle(results):
-            return NEED_ROOM
+        code = keep_found(steps, cursor, messages, found, results, policy)
+        if code != DONE:
+            return code
         touched = results.touched[: results.counters[N_TOUCHED]]
         refile_many(index, subscriptions, words[0], touched, results.buffers, shape)
         end_event(cursor, results)
