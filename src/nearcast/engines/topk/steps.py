@@ -16,6 +16,7 @@ from nearcast.engines.keeping import (
     note_found,
 )
 from nearcast.engines.topk.groups import refile
+from nearcast.engines.topk.keys import floor_of
 from nearcast.engines.topk.match import find
 from nearcast.jit import NEED_ROOM, kernel
 
@@ -24,8 +25,9 @@ from nearcast.jit import NEED_ROOM, kernel
 def refile_many(index, subscriptions, idf, slots, buffers, shape):
     """File subscriptions under the floors that their buffers have now."""
     for slot in slots:
-        if index.faces[slot].floor != buffers[slot].floor:
-            refile(index, subscriptions, idf, slot, buffers[slot].floor, shape)
+        floor = floor_of(buffers[slot].floor)
+        if index.faces[slot].floor != floor:
+            refile(index, subscriptions, idf, slot, floor, shape)
 
 
 @kernel
