@@ -14,10 +14,10 @@ from nearcast.engines.topk.groups import (
     unfile_posting,
     widen_cell,
 )
-from nearcast.engines.topk.keys import code_of, key_of, rest_of, tilt_of
+from nearcast.engines.topk.keys import code_of, face_of, key_of, rest_of, tilt_of
 from nearcast.engines.topk.layout import BUILDS, MANY, REST_BITS
 from nearcast.jit import kernel
-from nearcast.window.curve import CURVE_BITS, to_point
+from nearcast.window.curve import CURVE_BITS
 
 _GROWTH = 2  # a word is cut anew when it has so many times the postings, or has shrunk by the square of it
 _DEPTH = 3 * CURVE_BITS + 4  # ranges that wait while a square is cut into quarters, again and again
@@ -143,7 +143,7 @@ def rebuild(index, term, shape):
             own = at
             while own < at + groups[at].n_more and groups[own + 1].low <= face.alpha:
                 own += 1
-            add_posting(index, own, marks[i], keys[i], tilt_of(face.alpha))
+            add_posting(index, own, marks[i], keys[i], tilt_of(np.float64(face.alpha)))
             widen_cell(groups[at], face)
         bound_cell(groups, at)
     index.work[BUILDS] += 1
@@ -178,13 +178,13 @@ def file_many(index, slots, first, subscriptions, idf, buffers, shape):
             return i
         row = subscriptions.rows[slot]
         face = index.faces[slot]
-        face.x, face.y, face.z = to_point(shape.metric, row.x, row.y)
-        face.floor, face.alpha = buffers[slot].floor, row.share
+        face_of(face, row, buffers[slot].floor, shape.metric)
+        floor, alpha = np.float64(face.floor), np.float64(face.alpha)
         code = code_of(face, shape)
         for j in range(row.term_start, row.term_start + row.n_terms):
             reach, n_rest = rest_of(terms, counts, row, idf, j)
             mark = (np.int64(slot) << REST_BITS) + min(n_rest, MANY)
-            file_posting(index, slot, terms[j], code, mark, key_of(face.floor, face.alpha, reach))
+            file_posting(index, slot, terms[j], code, mark, key_of(floor, alpha, reach))
     return slots.size
 
 
