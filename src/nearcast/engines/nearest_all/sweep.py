@@ -18,7 +18,7 @@ from nearcast.engines.nearest_all.layout import (
 from nearcast.engines.nearest_all.lists import move_block
 from nearcast.jit import kernel
 
-_SPARSE = 5  # size classes, more than a doubling, by which a block moves to a smaller range
+_SPARSE = 9  # size classes, more than a doubling, by which a block moves to a smaller range
 
 
 @kernel

@@ -8,7 +8,7 @@ from nearcast.engines.nearest_any.layout import N_LISTS, NO_BLOCK, NO_LIST, SWEP
 from nearcast.engines.nearest_any.match import remove_row
 from nearcast.jit import kernel
 
-_SPARSE = 5  # size classes, more than a doubling, by which a list moves to a smaller block
+_SPARSE = 9  # size classes, more than a doubling, by which a list moves to a smaller block
 
 
 @kernel
