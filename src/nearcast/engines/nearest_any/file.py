@@ -13,6 +13,7 @@ from nearcast.engines.nearest_any.layout import (
     N_LISTS,
     NO_BLOCK,
     NO_LIST,
+    TAKEN,
     around,
     cell_code,
     hash_of,
@@ -45,6 +46,7 @@ def move_list(grid, here, size_class):
     for i in range(here.n_rows):
         entries[start + i] = entries[here.start + i]
     give_block(grid.ranges, entries["slot"], here.size_class, here.start)
+    grid.heads[TAKEN] += block_room(size_class) - block_room(here.size_class)
     here.start, here.size_class = start, size_class
     return True
 
@@ -68,6 +70,7 @@ def push(grid, filed, wanted, slot, box):
         entry = entries[start]
         entry.slot, entry.generation, entry.box = ~here.start, here.n_rows, here.size_class
         here.start, here.n_rows, here.size_class = start, 1, 1
+        grid.heads[TAKEN] += block_room(1)
     elif here.n_rows == block_room(here.size_class) and not move_list(grid, here, here.size_class + 1):
         return False
     entry = entries[here.start + here.n_rows]

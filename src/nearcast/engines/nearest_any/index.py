@@ -25,12 +25,13 @@ from nearcast.engines.nearest_any.layout import (
     NO_BLOCK,
     NO_LIST,
     NOTED,
+    TAKEN,
     TOUCHED,
     UNLINKED,
     GridLayout,
 )
 from nearcast.engines.nearest_any.match import find_many
-from nearcast.engines.nearest_any.sweep import sweep_some
+from nearcast.engines.nearest_any.sweep import pack, sweep_some
 from nearcast.errors import InvalidInput
 from nearcast.space.space import Space
 from nearcast.window.window import Steps
@@ -127,6 +128,16 @@ class GridIndex:
     def _sweep(self, filed: Array, n_slots: int) -> None:
         if self._layout.heads[N_DEAD] > self._n_filed // 32 + _LEAST:
             sweep_some(self._layout, filed, _PACE * n_slots)
+            if self._layout.ranges[USED] > 2 * self._layout.heads[TAKEN] + _LEAST:
+                self._pack()
+
+    def _pack(self) -> None:
+        """Give back the room that long lists have left behind when balls closed: about once in the life of a grid."""
+        grid = self._layout
+        taken = int(grid.heads[TAKEN])
+        entries, free = np.zeros(taken + taken // 8 + 16, dtype=ENTRY), np.zeros(N_RANGES, dtype=np.int64)
+        pack(grid, entries, free)
+        self._layout = grid._replace(entries=entries, ranges=free)
 
     def find(
         self, filed: Array, steps: Steps, first: int, end: int, messages: MessageLayout, pairs: Longs
@@ -145,6 +156,7 @@ class GridIndex:
         starts = several["start"].astype(np.int64)
         rooms = np.array([block_room(n) for n in several["size_class"].tolist()], dtype=np.int64)
         assert (several["n_rows"] <= rooms).all()
+        assert rooms.sum() == heads[TAKEN]
         assert np.unique(ranges(starts, rooms)).size == rooms.sum(), "lists overlap"
         rows = entries[ranges(starts, several["n_rows"])]
         owners = np.concatenate([rows["slot"], ~single["start"]])

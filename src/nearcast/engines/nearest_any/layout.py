@@ -27,8 +27,9 @@ ENTRY = record(("slot", "i4"), ("generation", "i4"), ("box", "i4"))  # box: see 
 NO_BLOCK = -1
 
 N_LISTS, N_DEAD, LEVELS, SWEPT, NOTED = range(5)  # positions in `heads`: lists, dead entries, levels in use, cursors
-TOUCHED, CANDIDATES, UNLINKED = range(5, 8)  # and counts of work
-N_HEADS = 8
+TAKEN = 5  # rows of all blocks that lists have
+TOUCHED, CANDIDATES, UNLINKED = range(6, 9)  # and counts of work
+N_HEADS = 9
 
 
 class GridLayout(NamedTuple):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nearcast.engines.blocks import block_class, give_block
+from nearcast.engines.blocks import block_class, block_room, give_block, take_block
 from nearcast.engines.nearest_any.file import move_list
-from nearcast.engines.nearest_any.layout import N_LISTS, NO_BLOCK, NO_LIST, SWEPT, home_of
+from nearcast.engines.nearest_any.layout import N_LISTS, NO_BLOCK, NO_LIST, SWEPT, TAKEN, home_of
 from nearcast.engines.nearest_any.match import remove_row
 from nearcast.jit import kernel
 
@@ -39,12 +39,14 @@ def clean_rows(grid, filed, here):
         return
     if here.n_rows == 0:
         give_block(grid.ranges, links, here.size_class, here.start)
+        grid.heads[TAKEN] -= block_room(here.size_class)
         here.size_class = NO_BLOCK
     elif here.n_rows == 1:
         start, size_class = here.start, here.size_class
         entry = entries[start]
         here.start, here.n_rows, here.size_class = ~entry.slot, entry.generation, entry.box
         give_block(grid.ranges, links, size_class, start)
+        grid.heads[TAKEN] -= block_room(size_class)
     elif block_class(here.n_rows) + _SPARSE <= here.size_class:
         move_list(grid, here, block_class(here.n_rows))
 
@@ -70,3 +72,15 @@ def sweep_some(grid, filed, n_places):
             heads[N_LISTS] -= 1
             continue  # what took its place comes next
         heads[SWEPT] += 1
+
+
+@kernel
+def pack(grid, entries, ranges):
+    """Put the entries of all lists into a fresh pool, which has room for them, one list after another."""
+    for i in range(grid.lists.size):
+        here = grid.lists[i]
+        if here.hash != NO_LIST and here.start >= 0 and here.size_class != NO_BLOCK:
+            start = take_block(ranges, entries["slot"], here.size_class)
+            for row in range(here.n_rows):
+                entries[start + row] = grid.entries[here.start + row]
+            here.start = start
