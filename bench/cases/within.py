@@ -37,7 +37,7 @@ SETTINGS = {  # of AP-Tree, by the names that they have among the sizes of a cas
     "priority": "priority",
     "filing": "messages",
 }
-SIZES = {"subscriptions": 1_000_000, "sample": 20_000, "published": 20_000, "checked": 20}
+SIZES = {"subscriptions": 200_000, "sample": 20_000, "published": 20_000, "checked": 20}
 TINY = {"messages": "zipf", "subscriptions": 1_500, "sample": 1_000, "published": 1_000, "checked": 50}
 
 _SOURCE = 300_000  # messages that subscriptions are drawn from

@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from bench.cases.messages import Stream
+from bench.cases.messages import Stream, batches
 from bench.cases.within import BATCH, Delivery, Drawing, Standing
 from bench.figure import Stopwatch, WrongAnswer
 from nearcast import InvalidInput, SetupError
@@ -20,6 +20,7 @@ from nearcast.workload import datasets
 
 _AGES = 10  # parts of a dataset, oldest first, that subscriptions are drawn from in turn
 _INSERTED = 10_000  # subscriptions a batch
+_PUBLISHED = 100  # messages a batch, where the longest wait counts
 
 
 @lru_cache(maxsize=1)
@@ -80,6 +81,29 @@ class Inserting(Drifted):
                 watch.lap("10,000 subscriptions")
 
         return self.grow(timed)
+
+
+class Pausing(Drifted):
+    """The longest that an event waits: each later batch, and each 100 of the messages between, is a lap."""
+
+    def repeat(self, watch: Stopwatch) -> int:
+        n_messages = 0
+
+        def timed(slots: Ints) -> None:
+            nonlocal n_messages
+            with watch:
+                self.engine.insert(slots)
+                watch.lap("10,000 subscriptions")
+            for batch in batches(self.stream.take(BATCH), _PUBLISHED):
+                steps = self.admit(batch)
+                with watch:
+                    self.engine.publish(steps)
+                    watch.lap("100 messages")
+                self.live.release(steps)
+                n_messages += _PUBLISHED
+
+        self.grow(timed)
+        return n_messages
 
 
 class Subscribing(Delivery):

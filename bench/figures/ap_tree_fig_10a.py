@@ -5,7 +5,7 @@ from bench.figure import Figure
 
 FIGURE = Figure(
     title="AP-Tree, fanout",
-    workload="1,000,000 boxes of 0.01 % to 1 % with 1 to 5 words, drawn from the messages of each data set; the engine "
+    workload="200,000 boxes of 0.01 % to 1 % with 1 to 5 words, drawn from the messages of each data set; the engine "
     "alone",
     expected="flat around f = 200: a small fanout wastes keyword nodes, a large one adapts badly",
     sweep=("fanout", (50, 100, 200, 400, 800)),

@@ -19,6 +19,6 @@ FIGURE = Figure(
     series={name: (Standing, own) for name, own in VARIANTS.items()},
     repeats=3,
     baseline="HR",
-    sizes={**SIZES, "subscriptions": 200_000, "area": 1e-5},
+    sizes={**SIZES, "area": 1e-5},
     tiny={**TINY, "messages": ("zipf",), "area": 0.01},
 )

@@ -15,6 +15,6 @@ FIGURE = Figure(
     },
     repeats=3,
     baseline="two-level",
-    sizes=SIZES,
+    sizes={**SIZES, "subscriptions": 1_000_000},
     tiny={**TINY, "messages": ("zipf", "s1m")},
 )

@@ -5,7 +5,7 @@ from bench.figure import Figure
 
 FIGURE = Figure(
     title="Within, size of boxes: tweets",
-    workload="1,000,000 boxes that cover this share of the space, 1 to 5 words; the engine alone",
+    workload="200,000 boxes that cover this share of the space, 1 to 5 words; the engine alone",
     expected="slower with larger boxes, because more matches; IQ-Tree better than RQ-Tree for small ones, worse for "
     "large ones; AP-Tree ahead throughout",
     sweep=("area", (1e-8, 1e-6, 1e-4, 0.01, 0.1)),

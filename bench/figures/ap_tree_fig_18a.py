@@ -11,6 +11,6 @@ FIGURE = Figure(
     series={name: (Standing, own) for name, own in LINES.items()},
     repeats=3,
     baseline="two-level",
-    sizes={**SIZES, "messages": "tweets_2021_2022", "subscriptions": 200_000, "expressions": True},
+    sizes={**SIZES, "messages": "tweets_2021_2022", "expressions": True},
     tiny={**TINY, "n_words": (4,)},
 )

@@ -16,6 +16,7 @@ from nearcast.space.distance import (
     box_distance,
     box_distance_max,
     distance,
+    quick_sine,
     ssim,
     wrap,
 )
@@ -231,3 +232,12 @@ def test_box_distance_max_examples() -> None:
     assert box_distance_max(EUCLIDEAN, 0.0, 0.0, 1.0, 1.0, math.inf, 2.0) == math.inf
     assert box_distance(EUCLIDEAN, 0.0, 0.0, 3.0, 4.0, math.inf, math.inf) == 5.0
     assert box_distance(EUCLIDEAN, 0.0, 0.0, -math.inf, -math.inf, math.inf, math.inf) == 0.0
+
+
+def test_quick_sine_keeps_its_last_digits() -> None:
+    angles = np.concatenate([np.linspace(0.0, 0.5 * math.pi, 2001)[1:], np.logspace(-300, 0, 301)])
+    found = np.array([quick_sine(float(angle)) for angle in angles])
+    exact = np.sin(angles.astype(np.longdouble))
+    assert float(np.max(np.abs(found - exact) / exact)) < 3 * 2.0**-53
+    assert [quick_sine(-float(angle)) for angle in angles] == (-found).tolist()
+    assert quick_sine(0.0) == 0.0

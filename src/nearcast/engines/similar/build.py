@@ -17,11 +17,13 @@ from nearcast.engines.similar.layout import (
     FARTHEST,
     INSIDE_SHIFT,
     LOCAL_MASK,
+    MOST_RANKED,
     MOST_WORDS,
     NEAR,
     NO_TERM,
     NOWHERE,
     OUTSIDE_SHIFT,
+    RANK_SHIFT,
     STAR,
 )
 from nearcast.engines.similar.prefixes import close_levels, level_of, order_words, place_bound, prefix_end, star_holds
@@ -99,7 +101,7 @@ def write_member(index, leaf_number, subscriptions, slot, words, metric, flags):
     member.state = ALIVE + (STAR if star else 0) + (ENDS if row.expires != FOREVER else 0)
     start = leaf.word_start + leaf.n_words
     for j in range(row.n_terms):
-        index.terms[start + j] = words[j].term
+        index.terms[start + j] = (min(words[j].rank, MOST_RANKED - 1) << RANK_SHIFT) + words[j].term
     leaf.n_words += row.n_terms
     leaf.n_members = at + 1
     set_home(index.homes, slot, leaf.kind, (leaf_number << 16) + at)

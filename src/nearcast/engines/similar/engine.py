@@ -15,6 +15,7 @@ from nearcast.engines.similar.index import StampIndex
 from nearcast.engines.similar.layout import (
     MARKS,
     MOST_MEMBERS,
+    MOST_RANKED,
     N_ACCESSED,
     N_ANSWERS,
     N_ARRIVALS,
@@ -52,8 +53,8 @@ class SimilarStamp:
         self._scratch = Scratch(
             self._search.dense(), np.zeros(MARKS, np.uint8), np.zeros(1, dtype=PROBE), np.zeros(0, dtype=WORD),
             np.zeros(0, dtype=TOKEN), np.zeros(0, np.int32), np.zeros(MOST_MEMBERS + 1, np.int64),
-            np.zeros(MOST_MEMBERS + 1), np.zeros(MOST_MEMBERS + 1, np.uint8), np.zeros(N_COUNTERS, np.int64),
-            np.zeros(N_COUNTERS, np.int64),
+            np.zeros(MOST_MEMBERS + 1), np.zeros(MOST_RANKED), np.zeros(MOST_MEMBERS + 1, np.uint8),
+            np.zeros(N_COUNTERS, np.int64), np.zeros(N_COUNTERS, np.int64),
         )  # fmt: skip
         self._room = _room(_FIRST_ROOM)
 

@@ -38,6 +38,7 @@ from nearcast.engines.similar.layout import (
     NEAR,
     NODE,
     NOWHERE,
+    TERM_MASK,
     StampLayout,
 )
 from nearcast.engines.similar.pools import Pool, with_headroom
@@ -136,6 +137,7 @@ class StampIndex:
 
     def insert(self, slots: Ints, subscriptions: PointLayout, idf: Array) -> None:
         """File subscriptions."""
+        assert idf.size <= TERM_MASK + 1, "members have 27 bits for a term"
         n_homes, n = self._homes.size, int(slots.max(initial=-1)) + 1
         if n > n_homes:
             self._homes = with_headroom(self._homes, n)

@@ -90,6 +90,9 @@ MOST_LEVELS = 15  # entries have 4 bits for their number
 # An entry of a prefix: bound (8 bits), closed levels outside (4), inside (4), member (16). A later one: level, member.
 BOUND_SHIFT, OUTSIDE_SHIFT, INSIDE_SHIFT, LOCAL_MASK = 24, 20, 16, 0xFFFF
 
+# A word of a member: its rank in the order of bytes (4 bits), its term.
+RANK_SHIFT, TERM_MASK, MOST_RANKED = 27, (1 << 27) - 1, 16
+
 MARKS = 8192  # a power of 2; so many bytes stay in the nearest cache
 
 # positions in `counters`
@@ -104,7 +107,7 @@ class StampLayout(NamedTuple):
     nodes: Array  # NODE[]: the two trees of regions
     leaves: Array  # LEAF[]
     members: Array  # MEMBER[]: those of a leaf side by side, by their words
-    terms: Ints  # int32[]: words of each member, heaviest first
+    terms: Ints  # int32[]: words of each member, heaviest first, with their ranks
     entries: npt.NDArray[np.uint32]  # uint32[]
     lists: Array  # LIST[]: a hash table for each leaf
     homes: Array  # HOME[n_slots]
@@ -156,6 +159,7 @@ class Scratch(NamedTuple):
     stack: Ints  # int32[]: nodes still to visit
     chosen: Longs  # int64[65,536]: entries of the candidates of a leaf, then their members
     places: Floats  # float64[65,536]: spatial similarity of each
+    ranked: Floats  # float64[MOST_RANKED]: weights of a member's words in the order of bytes
     counts: npt.NDArray[np.uint8]  # uint8[65,536]: words that each member of a leaf shares, all zeros between leaves
     counters: Longs  # int64[N_COUNTERS]
     before: Longs  # int64[N_COUNTERS]: the counters before the message at hand

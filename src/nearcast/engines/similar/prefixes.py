@@ -13,7 +13,7 @@ from nearcast.engines.similar.bounds import best_text, counts_words, least_share
 from nearcast.engines.similar.layout import FARTHEST, MOST_LEVELS
 from nearcast.jit import kernel
 
-WORD = record(("weight", "f8"), ("share", "f8"), ("suffix", "f8"), ("term", "i4"))
+WORD = record(("weight", "f8"), ("share", "f8"), ("suffix", "f8"), ("term", "i4"), ("rank", "i4"))
 
 
 class Draft(NamedTuple):
@@ -27,23 +27,24 @@ class Draft(NamedTuple):
 
 @kernel
 def order_words(terms, start, n_terms, idf, mode, words):
-    """Put a row's words into `words[:n_terms]`, heaviest first, with their shares and suffixes."""
+    """Put a row's words into `words[:n_terms]`, heaviest first, with shares, suffixes and former positions."""
     for i in range(n_terms):
         words[i].term = terms[start + i]
         words[i].weight = idf[terms[start + i]]
+        words[i].rank = i
     gap = 1
     while gap < n_terms // 3:
         gap = 3 * gap + 1
     while gap > 0:
         for i in range(gap, n_terms):
-            term, weight = words[i].term, words[i].weight
+            term, weight, rank = words[i].term, words[i].weight, words[i].rank
             j = i
             while j >= gap and (
                 words[j - gap].weight < weight or (words[j - gap].weight == weight and words[j - gap].term > term)
             ):
-                words[j].term, words[j].weight = words[j - gap].term, words[j - gap].weight
+                words[j] = words[j - gap]
                 j -= gap
-            words[j].term, words[j].weight = term, weight
+            words[j].term, words[j].weight, words[j].rank = term, weight, rank
         gap //= 3
     total = 0.0
     for i in range(n_terms):

@@ -17,10 +17,13 @@ from nearcast.engines.similar.layout import (
     FARTHEST,
     LOCAL_MASK,
     MARKS,
+    MOST_RANKED,
     N_ANSWERS,
     N_CANDIDATES,
     NEAR,
+    RANK_SHIFT,
     STAR,
+    TERM_MASK,
 )
 from nearcast.jit import kernel, prefetch
 from nearcast.space.distance import HAVERSINE, chord_metres, chord_to, lon_gap, plain_length, ssim
@@ -28,6 +31,18 @@ from nearcast.text.similarity import WEIGHTED, tsim
 
 _ROUNDED = 1e-7  # more than 32 bits take from tau, and than the order of a sum takes from a score
 _ANY_ORDER = 2  # numbers; the sum of more depends on their order
+
+
+@kernel
+def ordered_weight(words, start, n_words, idf, dense, ranked):
+    """The weight of the words of a member, up to MOST_RANKED, that the message has: added in the order of bytes."""
+    for j in range(start, start + n_words):
+        term = words[j] & TERM_MASK
+        ranked[words[j] >> RANK_SHIFT] = idf[term] if dense[term] != 0.0 else 0.0
+    weight = 0.0
+    for rank in range(n_words):
+        weight += ranked[rank]
+    return weight
 
 
 @kernel
@@ -109,7 +124,7 @@ def settle(index, leaf, n_chosen, known, message, scratch, out, n):
     """Write the candidates whose score reaches tau; returns the number written so far.
 
     Where the leaf does not know enough, the table decides: if tau is so near that its rounding matters, if the
-    subscription expires, or if a sum of weights, which must be taken in the order of the words, has many.
+    subscription expires, or if a sum of weights, which must be taken in the order of the words, has too many.
 
     Paper: [STAMP] function VERIFY.
     Departs: looks at all words, to have the score and to see whether another leaf has found the member.
@@ -125,7 +140,7 @@ def settle(index, leaf, n_chosen, known, message, scratch, out, n):
         n_words = words_end(members, leaf, local) - member.word_start
         weight, n_shared, first = 0.0, 0, n_words
         for j in range(n_words):
-            term = terms[leaf.word_start + member.word_start + j]
+            term = terms[leaf.word_start + member.word_start + j] & TERM_MASK
             if marks[term & (MARKS - 1)] != 0 and dense[term] != 0.0:
                 if n_shared == 0:
                     first = j
@@ -133,12 +148,15 @@ def settle(index, leaf, n_chosen, known, message, scratch, out, n):
                 n_shared += 1
         if not is_ours(kind, member, first, n_words):
             continue
+        if n_shared > _ANY_ORDER and n_words <= MOST_RANKED:
+            weight = ordered_weight(terms, leaf.word_start + member.word_start, n_words, idf, dense, scratch.ranked)
         mode, tau = np.int32(member.mode), float(member.tau)
         text = tsim(mode, weight, n_shared, member.weight, probe.weight, np.int32(n_words), probe.n_terms)
         score = similar_score(member.share, text, places[i])
         if score < tau - _ROUNDED:
             continue
-        if score < tau + _ROUNDED or n_shared > _ANY_ORDER or member.state & ENDS != 0:
+        unordered = n_shared > _ANY_ORDER and n_words > MOST_RANKED
+        if score < tau + _ROUNDED or unordered or member.state & ENDS != 0:
             row = rows[member.slot]
             score = similarity_of(row, row_terms, message, where, idf, dense)
             if score < row.tau or row.expires <= probe.clock:

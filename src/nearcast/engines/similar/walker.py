@@ -29,9 +29,12 @@ from nearcast.engines.similar.layout import (
     FARTHEST,
     LEAF_AXIS,
     LOCAL_MASK,
+    MOST_RANKED,
     NEAR,
     NO_TERM,
     NOWHERE,
+    RANK_SHIFT,
+    TERM_MASK,
 )
 from nearcast.engines.similar.prefixes import order_words
 from nearcast.jit import kernel
@@ -178,9 +181,12 @@ def _check_leaf(index: StampIndex, number: int, subscriptions: PointLayout, idf:
         assert member["tau"] == np.float32(row["tau"]), "a threshold changed"
         assert bool(member["state"] & ENDS) == (row["expires"] != FOREVER), "who ends is not known"
         start = leaf["word_start"] + member["word_start"]
-        words = layout.terms[start : start + row["n_terms"]]
+        packed = layout.terms[start : start + row["n_terms"]]
+        words, ranks = packed & TERM_MASK, packed >> RANK_SHIFT
         own = subscriptions.terms[row["term_start"] : row["term_start"] + row["n_terms"]]
         assert np.array_equal(np.sort(words), np.sort(own)), "words differ"
+        if words.size <= MOST_RANKED:
+            assert np.array_equal(own[ranks], words), "a word has another's rank"
         assert np.all(np.diff(idf[words]) <= 0), "words are out of order"
     if leaf["kind"] == ANYWHERE and node["parent"] >= 0:
         assert layout.nodes["axis"][node["parent"]] == EITHER

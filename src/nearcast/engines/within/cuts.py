@@ -2,7 +2,12 @@
 
 A cut is a run of words: cut i holds the words `ends[i - 1]` up to, but without, `ends[i]`; the first starts at word 0.
 `weights[w]` subscriptions are filed under word w, and a message that reaches the node holds it with probability
-`hits[w]`. A cut is entered when one of its words is met, and then all of its subscriptions are gone through.
+`hits[w]`. A cut is entered when one of its words is met, and then all of its subscriptions are gone through: it costs
+their number times the probability, and a node the sum over its cuts.
+
+Paper: [APTREE] section 3.3.1, equation 1.
+Departs: the sum of the words' probabilities stands for that of the cut, but never exceeds 1: a message holds many
+words, so the sum over frequent ones does.
 """
 
 from __future__ import annotations
@@ -12,26 +17,6 @@ import math
 import numpy as np
 
 from nearcast.jit import kernel
-
-
-@kernel
-def cost_of_cuts(weights, hits, ends, n_cuts):
-    """Subscriptions that a message which reaches the node is expected to meet below it.
-
-    Paper: [APTREE] section 3.3.1, equation 1.
-    Departs: the sum of the words' probabilities stands for that of the cut, but never exceeds 1: a message holds many
-    words, so the sum over frequent ones does.
-    """
-    cost = 0.0
-    word = 0
-    for cut in range(n_cuts):
-        weight, hit = 0, 0.0
-        while word < ends[cut]:
-            weight += weights[word]
-            hit += hits[word]
-            word += 1
-        cost += weight * min(1.0, hit)
-    return cost
 
 
 @kernel
@@ -103,7 +88,6 @@ def optimal_cuts(weights, hits, n_words, n_cuts, ends):
     """Write the cheapest cuts; returns how many. Takes time n_cuts * n_words²: a measure for the others.
 
     Paper: [APTREE] section 3.3.2, algorithm 2, equations 2 and 3.
-    Departs: as `cost_of_cuts`.
     """
     n_cuts = min(n_cuts, n_words)
     costs = np.full((n_cuts + 1, n_words + 1), np.inf)  # of the words from here on, in so many cuts

@@ -235,6 +235,7 @@ class Tree:
         if self._rebuild is not None:
             least, most = _ROWS_PER_CALL
             n_rows = min(most, max(least, _ROWS_PER_EVENT * n_events))
+            self._rebuild.order.know(self.order.ranks.size)
             if self._rebuild.step(self.arrays, self.table, n_rows, self.work.path):
                 self._finish(self._rebuild, since)
         if self.lists is not None:

@@ -13,6 +13,19 @@ from nearcast.jit import NEED_ROOM, kernel
 
 
 @kernel
+def push_parts(tree, node, path, n_path):
+    """Put the parts of a node that hold something on the path; returns its length, or NEED_ROOM."""
+    row = tree.nodes[node]
+    if n_path + row.n_parts + 1 > path.size:
+        return NEED_ROOM
+    for part in range(row.first, row.first + row.n_parts + 1):
+        if tree.parts[part].child != NOTHING:
+            path[n_path] = part
+            n_path += 1
+    return n_path
+
+
+@kernel
 def collect(tree, part, only, out, path):
     """Write all entries below a part, or those of slots with only[slot] if that is given; how many, or NEED_ROOM.
 
@@ -26,13 +39,9 @@ def collect(tree, part, only, out, path):
         below = path[n_path]
         child = tree.parts[below].child
         if child >= 0:
-            node = tree.nodes[child]
-            if n_path + node.n_parts + 1 > path.size:
+            n_path = push_parts(tree, child, path, n_path)
+            if n_path == NEED_ROOM:
                 return NEED_ROOM
-            for i in range(node.first, node.first + node.n_parts + 1):
-                if tree.parts[i].child != NOTHING:
-                    path[n_path] = i
-                    n_path += 1
             continue
         if child == NOTHING:
             continue
@@ -58,15 +67,11 @@ def clear(tree, part, path):
         if child < NOTHING:
             free_leaf(tree, -2 - child)
         elif child != NOTHING:
-            node = tree.nodes[child]
-            before = n_path
-            if n_path + node.n_parts + 1 > path.size:
+            end = push_parts(tree, child, path, n_path)
+            if end == NEED_ROOM:
                 return NEED_ROOM
-            for i in range(node.first, node.first + node.n_parts + 1):
-                if tree.parts[i].child != NOTHING:
-                    path[n_path] = i
-                    n_path += 1
-            if n_path > before:
+            if end > n_path:
+                n_path = end
                 continue
             free_node(tree, child)
         n_path -= 1

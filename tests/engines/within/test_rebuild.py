@@ -1,0 +1,36 @@
+"""Subtrees that are built anew slice by slice, while subscriptions and words keep coming."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from compare import identical
+from contract.contenders import Contender, Judge, Town, broker_class, engine_of
+
+import nearcast as nc
+from nearcast.engines.within import Settings, WithinTree, tree
+
+DRIFTING = Contender("within", "tree", partial(WithinTree, settings=Settings(fanout=4, leaf=2, drift=1e-9)))
+
+
+def test_a_root_under_way_learns_words_that_come_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "_ROWS_PER_CALL", (40, 40))
+    town = Town(9)
+    ours, judge = (kind(town.space, nc.Window(count=50)) for kind in (broker_class(DRIFTING), Judge))
+    queries = [(n, town.query("within")) for n in range(60)]
+    for one in (ours, judge):
+        one.subscribe_many(queries)
+    engine = engine_of(ours, DRIFTING)
+    ids, under_way = iter(range(100, 10_000)), 0
+    for turn in range(60):
+        words = [f"new{turn}x{i}" for i in range(40)]
+        joining = [(next(ids), nc.Within(nc.Box(*town.place(), 50, 50), [word])) for word in words[:4]]
+        rare = nc.Message(id=10_000 + turn, lon=40, lat=40, keywords=words)
+        messages = [rare, *town.messages(5, 5 * turn)]
+        for method, rows in (("subscribe_many", joining), ("publish", messages)):
+            identical(getattr(ours, method)(rows), getattr(judge, method)(rows))
+            under_way += engine.tree._rebuild is not None and engine.tree._rebuild.part == 0
+        ours.check()
+    assert under_way > 20
+    assert engine.tree.n_rebuilds > 1
