@@ -9,25 +9,26 @@ from __future__ import annotations
 from nearcast.jit import kernel
 
 USED = 0  # position in `heads`
-N_CLASSES = 120  # the last one has room for more rows than 32 bits count
+N_CLASSES = 240  # the last one has room for more rows than 32 bits count
 N_HEADS = 1 + N_CLASSES
 
 
 @kernel
 def block_room(size_class):
-    """Rows of a size class: 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ..."""
-    if size_class < 3:
+    """Rows of a size class: 1, 2, ..., 16, 18, 20, ..., 32, 36, ..."""
+    if size_class < 7:
         return size_class + 1
-    return (4 + ((size_class + 1) & 3)) << ((size_class - 3) >> 2)
+    return (8 + ((size_class + 1) & 7)) << ((size_class - 7) >> 3)
 
 
 @kernel
 def block_class(n):
     """The smallest size class with room for `n` rows."""
-    size_class = 0
-    while block_room(size_class) < n:
-        size_class += 1
-    return size_class
+    last = max(n, 1) - 1
+    shift = 0
+    while last >> shift > 15:
+        shift += 1
+    return 8 * shift + (last >> shift)
 
 
 @kernel
