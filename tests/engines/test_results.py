@@ -245,7 +245,7 @@ def test_a_long_stream_settles_in_memory() -> None:
 
 @pytest.mark.parametrize("k", [1, 2, 20, 1000])
 def test_the_cost_model_keeps_more_the_more_a_search_costs(k: int) -> None:
-    most = k + max(5 * k // 4, 8)
+    most = k + max(3 * k // 2, 8)
     kept = [worth_keeping(k, most, cost) for cost in (0.0, 1e3, 1e5, 1e7, np.inf)]
     assert kept == sorted(kept)
     assert k < kept[0] < most or k < 20

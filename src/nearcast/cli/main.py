@@ -12,6 +12,7 @@ from nearcast.errors import NearcastError
 # Name -> one line of help. The module of the same name in this package is imported only when it is called.
 COMMANDS = {
     "run": "answer subscriptions over files or watched folders of messages, on Spark",
+    "plan": "tell how evenly subscriptions spread over shards, and how many shards to take",
     "demo": "run the pipeline on a made-up city and write a report with a map",
     "bench": "measure the benchmarks of a checkout, and show what was recorded",
 }

@@ -8,6 +8,8 @@ The way of an event, one module after the other:
             there is much to sort, Spark does it (`staging`).
 `stream`    is all that Spark then sees: the number of each batch, sent to every shard (`partition` says which key leads
             to which), and a report from each.
+`partition` splits subscriptions into shards by what they cost: `sample` counts over messages, `touching` and `balls`
+            say what can touch a subscription, `costs` what it costs; `sets`, `dkm` and `greedy` do the splitting.
 `turn`      is what a shard does with a batch: find itself in the memory of the worker, or restore itself from a
             snapshot and the batches since; process the batch; write updates and rejects under the names of both.
 `shard`     is a broker with one part of the subscriptions. It sees every message.

@@ -1,6 +1,7 @@
-"""Who holds what: an id becomes the number of its shard, and a shard's number the key that Spark groups by.
+"""Who holds what: subscriptions become numbers of shards, and a shard's number the key that Spark groups by.
 
-Subscriptions are spread by a hash of their id that never changes (Python's own differs between processes). Spark
+`fit` splits subscriptions into shards, and the `Partition` that it returns says where those that come later belong.
+The method "hash" spreads them by a hash of their id that never changes (Python's own differs between processes). Spark
 in turn sends a key to the partition `pmod(murmur3(key), n)`; `shard_key` finds for each shard a key that Spark sends to
 the partition of that number, so that every partition has exactly one shard.
 """
@@ -8,9 +9,221 @@ the partition of that number, so that every partition has exactly one shard.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from nearcast.cluster.costs import keyword_costs, own_costs, space_costs
+from nearcast.cluster.dkm import Splitter, set_costs
+from nearcast.cluster.greedy import assigned, dealt
+from nearcast.cluster.sample import Sample
+from nearcast.cluster.sets import space_sets
+from nearcast.cluster.touching import Subscriptions, Touching, touching
+from nearcast.columns.arena import Floats, Ints, owned
+from nearcast.errors import InvalidInput
+from nearcast.space.space import Space
+from nearcast.text.weights import Weights
+
+METHODS = ("dkm", "keyword", "space", "hash")
 
 _MASK = 0xFFFFFFFF
 _SPARK_SEED = 42
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Parameters of the methods, with the names of the paper.
+
+    Parameters
+    ----------
+    theta
+        "space" cuts subscriptions into at least so many sets for each shard.
+    gamma1
+        "dkm" does likewise.
+    gamma2
+        Sets of at most so many subscriptions are cut by space or by cost, whichever is better; larger ones by space.
+    by_set
+        Whether "dkm" deals subscriptions out by what they cost as members of their set, and new ones as members of the
+        set that they overlap most, as in the paper; or by what each costs by itself.
+    window
+        Whether messages expire, and results have to be filled again.
+
+    Paper: [DKMSKS] section 5.1 has θ = 20, γ1 = 100,000 and γ2 = 20.
+    Departs: γ1 and γ2 the other way round, since the stated ones ask for more sets than there are subscriptions.
+    """
+
+    theta: int = 20
+    gamma1: int = 20
+    gamma2: int = 100_000
+    by_set: bool = False
+    window: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("theta", "gamma1", "gamma2"):
+            if getattr(self, name) < 1:
+                raise InvalidInput(name, getattr(self, name), "must be >= 1")
+
+
+class Sets(NamedTuple):
+    """What new subscriptions are compared with."""
+
+    boxes: Floats  # float64[n, 4]: around all members' boxes
+    levels: Ints  # int32[n]: how small these are
+
+
+class Partition:
+    """A partition: where new subscriptions belong, and how much each shard is expected to have to do.
+
+    One that is made of a number of shards alone spreads by id; the others come from `fit`. `loads` are nanoseconds of
+    CPU per message by the cost model of the method; of "hash" numbers of subscriptions.
+    """
+
+    def __init__(
+        self,
+        n_shards: int,
+        method: str = "hash",
+        sample: Sample | None = None,
+        n_held: float = 0.0,
+        sets: Sets | None = None,
+        window: bool = True,
+    ) -> None:
+        self.method = method
+        self.n_shards = n_shards
+        self.loads: Floats = np.zeros(n_shards)
+        self._sample = sample
+        self._n_held = n_held  # subscriptions of a shard when it was fitted
+        self._sets = sets
+        self._window = window
+
+    def assign(self, subscriptions: Subscriptions) -> Ints:
+        """The shard of each new subscription, one after another; their costs are added to the loads.
+
+        A row that is malformed costs nothing and gets some shard, which will reject it.
+
+        Paper: [DKMSKS] sections 3.1, 3.2 and 4.4: the shard with the least to do.
+        """
+        costs = self.costs(subscriptions)
+        if self._sample is not None:
+            return dealt(costs, self.loads)
+        shards = owners_of(subscriptions, self.n_shards)
+        self.loads += np.bincount(shards, costs, self.n_shards)
+        return shards
+
+    def costs(self, subscriptions: Subscriptions) -> Floats:
+        """What each subscription is expected to cost its shard; a row that is malformed costs nothing."""
+        costs = np.zeros(len(subscriptions))
+        if self._sample is None:
+            return costs + 1.0
+        found = touching(subscriptions, self._sample)
+        if self.method == "keyword":
+            costs[found.rows] = keyword_costs(found, self._sample)
+        elif self.method == "space":
+            costs[found.rows] = space_costs(found, self._sample)
+        elif self._sets is None:
+            costs[found.rows] = own_costs(found, self._sample, self._n_held, self._window)
+        else:
+            costs[found.rows] = set_costs(found, self._sample, *self._sets)
+        return costs
+
+    def release(self, shards: npt.ArrayLike, costs: npt.ArrayLike) -> None:
+        """Subscriptions of these costs have left these shards."""
+        given = np.bincount(np.asarray(shards, np.int64), np.asarray(costs, np.float64), self.n_shards)
+        self.loads = np.maximum(self.loads - given, 0.0)
+
+    def state(self) -> dict[str, Any]:
+        """All there is to keep."""
+        sets = None if self._sets is None else self._sets._asdict()
+        own = {"method": self.method, "loads": self.loads, "n_held": self._n_held, "sets": sets}
+        return {**own, "window": self._window, "sample": self._sample and self._sample.state()}
+
+    @classmethod
+    def load(cls, state: Mapping[str, Any]) -> Self:
+        """The partition of a state."""
+        sets = state["sets"] and Sets(*(owned(state["sets"][name]) for name in Sets._fields))
+        sample = state["sample"] and Sample.load(state["sample"])
+        made = cls(len(state["loads"]), state["method"], sample, float(state["n_held"]), sets, bool(state["window"]))
+        made.loads[:] = state["loads"]
+        return made
+
+
+def fit(
+    method: str,
+    subscriptions: Subscriptions,
+    sample: pa.Table | None,
+    n_shards: int,
+    space: Space,
+    *,
+    weights: Weights | None = None,
+    settings: Settings | None = None,
+) -> tuple[Partition, Ints]:
+    """Split subscriptions into shards; returns the partition and the shard of each.
+
+    Parameters
+    ----------
+    method
+        ``"dkm"``, ``"keyword"``, ``"space"`` or ``"hash"``.
+    subscriptions
+        In the columnar form, or a list of their JSON forms. A row that is malformed gets some shard, which will
+        reject it.
+    sample
+        Messages like those to come, in the columnar form; of many, `SAMPLE_ROWS` are looked at. None if there are none.
+    space, weights
+        Those of the broker.
+    """
+    if method not in METHODS:
+        raise InvalidInput("method", method, f"must be one of {', '.join(METHODS)}")
+    if n_shards < 1:
+        raise InvalidInput("n_shards", n_shards, "must be >= 1")
+    if method == "hash":
+        partition = Partition(n_shards)
+        return partition, partition.assign(subscriptions)
+    looked_at = Sample(space, sample, weights)
+    found = touching(subscriptions, looked_at)
+    settings = settings or Settings()
+    held, loads, sets = split(method, found, looked_at, n_shards, settings)
+    shards = np.zeros(len(subscriptions), np.int32)
+    shards[found.rows] = held
+    partition = Partition(n_shards, method, looked_at, found.rows.size / n_shards, sets, settings.window)
+    partition.loads = loads
+    return partition, shards
+
+
+def split(
+    method: str, found: Touching, sample: Sample, n_shards: int, settings: Settings
+) -> tuple[Ints, Floats, Sets | None]:
+    """The shard of each row of `found`, the load of each shard, and the sets that new ones are compared with."""
+    loads = np.zeros(n_shards)
+    if method == "keyword":
+        return assigned(keyword_costs(found, sample), loads), loads, None
+    shards = np.zeros(found.rows.size, np.int32)
+    if method == "space":
+        order, sets = space_sets(found, sample, settings.theta * n_shards)
+        takers = assigned(np.array([-one.minus_cost for one in sets]), loads)
+        for one, taker in zip(sets, takers, strict=True):
+            shards[order.of(one.set)] = taker
+        return shards, loads, None
+    splitter = Splitter(found, sample)
+    sets = splitter.split(settings.gamma1 * n_shards, settings.gamma2)
+    if not settings.by_set:
+        costs = own_costs(found, sample, found.rows.size / n_shards, settings.window)
+        return splitter.assign(sets, loads, costs), loads, None
+    boxes = np.array([one.box for one in sets], np.float64).reshape(-1, 4)
+    firsts = splitter.order.members[[one.set.first for one in sets]]
+    return splitter.assign(sets, loads, None), loads, Sets(boxes, found.levels[firsts])
+
+
+def owners_of(subscriptions: Subscriptions, n_shards: int) -> Ints:
+    """The shard of each subscription by its id alone; a missing id is anyone's."""
+    ids: list[Any]
+    if isinstance(subscriptions, list):
+        ids = [row.get("id") for row in subscriptions]
+    else:
+        ids = subscriptions.column("id").to_pylist()
+    return np.array([0 if id_ is None else owner_of(id_, n_shards) for id_ in ids], np.int32)
 
 
 def place_of(subscription_id: str | int) -> int:

@@ -37,10 +37,12 @@ _RATIO_ROOM = 4  # times k: the most that the strategy RATIO keeps
 _STEPS = 16  # in which the cost model looks for its minimum
 # What a message that comes or goes costs apart from its passage through a buffer, and an evaluation apart from its
 # search, in steps through a buffer of 10 ns: 131,072 subscriptions over a million messages took 57 us for 3.6 buffers
-# entered and 3.2 left (2026-11-16). An evaluation makes everybody wait, so it weighs more than it takes.
+# entered and 3.2 left (2026-11-16). An evaluation weighs far more than it takes, as everybody waits for it: while 5,000
+# messages turned over twice under as many subscriptions there were 380 by a weight of 40, which keeps the sum of costs
+# low, and 29 by this one; 3 with kmax, 700 with Skyband.
 _UPKEEP = 800
 _EVALUATION = 10_000
-_WEIGHT = 40
+_WEIGHT = 2000
 
 
 class Policy(NamedTuple):
@@ -62,7 +64,7 @@ def buffer_limit(k, policy):
         return max(k + 1, np.int64(k * policy.share))
     if policy.strategy == RATIO:
         return _RATIO_ROOM * max(k, _LEAST_SPARE)
-    return k + max(5 * k // 4, _LEAST_SPARE)
+    return k + max(3 * k // 2, _LEAST_SPARE)
 
 
 @kernel

@@ -293,16 +293,15 @@ def scan_rare(index, messages, idf, question, terms, dense, moment, task):
     """
     scratch, aim, n = task
     n_terms, ways = terms.size, scratch.ways
+    sizes = np.zeros(n_terms, dtype=np.int64)
+    for i in range(index.segments.size * n_terms):
+        sizes[i % n_terms] += ways[i].end - ways[i].start
     n_tried = 0
     while True:
         rarest, least = -1, _FEW - n_tried
         for i in range(n_terms):
-            if dense[terms[i]] > 0.0:
-                size = 0
-                for s in range(index.segments.size):
-                    size += ways[s * n_terms + i].end - ways[s * n_terms + i].start
-                if size <= least:
-                    rarest, least = i, size
+            if sizes[i] <= least and dense[terms[i]] > 0.0:
+                rarest, least = i, sizes[i]
         if rarest < 0:
             return n
         n = scan_word(index, messages, idf, question, terms, dense, moment, (scratch, aim, rarest, n))

@@ -24,7 +24,7 @@ from nearcast.jit import kernel, prefetch
 
 COST, VERIFY, FILTER = range(3)  # strategies, as kernels know them
 
-_VERIFY_COST = 12  # what verifying a candidate costs, if reading an entry costs 1
+_VERIFY_COST = 6  # what verifying a candidate costs, if reading an entry costs 1
 _MOST_COUNTED = 200  # words; a count that stays here is still above every level
 
 
@@ -157,7 +157,7 @@ def filter_further(index, leaf, is_inside, n_chosen, scratch):
     Paper: [STAMP] section V-B, and V-C for the costs.
     Departs: a candidate is dropped by the number of its shared words alone; see `close_levels`. A word of the prefix
     that was not read, because it is no reason to look at the subscription, is counted before the first level. A
-    candidate costs as much as a dozen entries, and only those that a level can drop count.
+    candidate costs as much as six entries, and only those that a level can drop count.
     """
     chosen, counts, strategy = scratch.chosen, scratch.counts, scratch.probe[0].strategy
     shift = INSIDE_SHIFT if is_inside else OUTSIDE_SHIFT

@@ -146,6 +146,7 @@ class WithinTree:
             "splits": tree.n_splits,
             "merges": tree.n_merges,
             "rebuilds": tree.n_rebuilds,
+            "rebuilding": tree.rebuilding,
             "following": self._telling.work,
             "tree": shape(tree.layout),
             "bytes": tree.nbytes + self._telling.nbytes + sum(array.nbytes for array in (*self._room, *self._wave)),

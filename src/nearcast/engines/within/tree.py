@@ -41,6 +41,7 @@ _MOST_COPIES = 3.0  # of an entry in the leaves that one word leads to; more wou
 _LEAST_SHARE = 0.001  # of all entries below a node that is worth rebuilding (section 5.1.3)
 _ROWS_PER_EVENT = 16  # rows of a rebuild handled for every event of a call
 _ROWS_PER_CALL = (4096, 32_768)  # at least and at most in one call
+_ROWS_EARNED = 4  # by every event since the last rebuild; what drifted waits until its rows are earned
 _LISTED_PER_ENTRY = 16  # at most so many live messages for one entry are sent through a new tree at once
 _ALL_SLOTS = np.zeros(0, dtype=np.bool_)
 
@@ -64,10 +65,16 @@ class Tree:
         self._building = Building(settings.fanout)
         self.work = _new_work(1024)
         self._rebuild: Rebuild | None = None
+        self._n_earned = 0  # rows, since the last rebuild began
 
     @property
     def layout(self) -> TreeLayout:
         return self.arrays.layout
+
+    @property
+    def rebuilding(self) -> bool:
+        """Is a subtree being built anew?"""
+        return self._rebuild is not None
 
     @property
     def since(self) -> int:
@@ -228,6 +235,7 @@ class Tree:
 
     def keep(self, n_events: int, since: int) -> None:
         """Some upkeep after a call of so many events: go on with a rebuild, or see whether one is due."""
+        self._n_earned += _ROWS_EARNED * n_events
         if self._rebuild is None:
             part = self._drifted()
             if part is not None:
@@ -242,7 +250,11 @@ class Tree:
             self.lists.keep(self.arrays, self.order, n_events)
 
     def _drifted(self) -> int | None:
-        """The part of the largest node whose weights have moved too far; the root if there is a sample at last."""
+        """The part of the largest node whose weights have moved too far; the root if there is a sample at last.
+
+        Paper: [APTREE] section 3.3.5.
+        Departs: rebuilding is paid for by events, so that a stream that never stops drifting is not spent on it.
+        """
         parts, nodes = self.layout.parts, self.layout.nodes
         noted = np.unique(self._take_todo(DRIFTING))
         if self.settings.drift == math.inf or parts["child"][ROOT] < 0:
@@ -252,7 +264,7 @@ class Tree:
         worst, weight = None, max(self.settings.leaf, int(_LEAST_SHARE * self.n_entries))
         for node in noted[noted < self.layout.heads[N_NODES]].tolist():
             part, first, n = int(nodes["part"][node]), int(nodes["first"][node]), int(nodes["n_parts"][node]) + 1
-            if parts["child"][part] != node or parts["now"][part] <= weight:
+            if parts["child"][part] != node or not weight < parts["now"][part] <= self._n_earned:
                 continue
             if drift(parts["built"], parts["now"], first, n) > self.settings.drift:
                 worst, weight = part, int(parts["now"][part])
@@ -263,7 +275,7 @@ class Tree:
         order = WordOrder.of(self.table, self.recent, self.order.ranks.size) if part == ROOT else self.order
         sample = self.recent.ranked(order.ranks)
         self._rebuild = Rebuild(self.arrays, part, order, self._plan(since), sample)
-        self._informed = self._informed or part == ROOT
+        self._informed, self._n_earned = self._informed or part == ROOT, 0
         if part != ROOT:
             stack = self._rebuild.building.stack(int(self.layout.parts["now"][part]))
             self._rebuild.given(self._collect(part, _ALL_SLOTS, stack))
@@ -320,6 +332,7 @@ class Tree:
             "recent": self.recent.state(),
             "velocities": self.velocities.state(),
             "entries": self.n_entries,
+            "earned": self._n_earned,
             "informed": self._informed and (self._rebuild is None or self._rebuild.part != ROOT),
             "shadow": NOTHING if self._rebuild is None else self._rebuild.shadow,
             "splits": self.n_splits,
@@ -333,6 +346,7 @@ class Tree:
         self.recent.load(state["recent"])
         self.velocities.load(state["velocities"])
         self.n_entries, self._informed = int(state["entries"]), bool(state["informed"])
+        self._n_earned = int(state["earned"])
         self.n_splits, self.n_merges, self.n_rebuilds = state["splits"], state["merges"], state["rebuilds"]
         if state["shadow"] != NOTHING:
             self._give_up(int(state["shadow"]))

@@ -1,0 +1,223 @@
+"""Subscriptions split into shards: what each shard has to do, one after the other in one process."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from bench.cases.messages import Stream, batches
+from bench.cases.nearest import PLACES, engine_class
+from bench.cases.within import STOP_WORDS, compare
+from bench.figure import Case, Counts, Stopwatch, WrongAnswer
+from nearcast.cluster.partition import Partition, Settings, fit
+from nearcast.columns.arena import Ints
+from nearcast.columns.decode import Rules, decode_subscriptions
+from nearcast.columns.messages import decode_messages
+from nearcast.columns.subscriptions import PointRows, PointTable
+from nearcast.engines.checks import NEAREST
+from nearcast.engines.contract import Surroundings
+from nearcast.engines.keeping import policy_of
+from nearcast.engines.nearest import NearestEngine
+from nearcast.engines.oracle import KeeperOracle
+from nearcast.engines.skyband import COST
+from nearcast.text.vocabulary import Vocabulary
+from nearcast.text.words import from_lists
+from nearcast.window.window import LiveMessages, Steps
+from nearcast.workload import subscriptions
+
+STEP = 1000  # messages of a time-stamp, as in DkM-SKS 5.1
+# Each way to split with the worker index that its paper gives it.
+WAYS = {
+    "DkM-SKS": {"method": "dkm", "engine": "nearest"},
+    "DkM-SKS by sets": {"method": "dkm", "by_set": True, "engine": "nearest"},
+    "KOP": {"method": "keyword", "engine": "keyword"},
+    "SOP": {"method": "space", "engine": "space"},
+    "PS2Stream-like": {"method": "ps2stream", "engine": "nearest"},
+}
+SIZES = {"messages": PLACES, "subscriptions": 200_000, "shards": 20, "k": 10, "before": 200_000, "published": 5_000,
+         "changed": 100, "checked": 5}  # fmt: skip
+TINY = {"messages": "zipf", "subscriptions": 1_500, "shards": 3, "k": 10, "before": 1_000, "published": 2_000,
+        "changed": 10, "checked": 50}  # fmt: skip
+WORK = {
+    "counted work, (max - min) / mean": ("imbalance", "one"),
+    "counted work of the busiest shard, a message": ("most_work", "messages"),
+    "counted work of all shards, a message": ("work", "messages"),
+}
+
+_SOURCE = 300_000  # messages that subscriptions are drawn from
+
+
+class Shard:
+    """A table and an engine; `work` counts the CPU time of what it is given."""
+
+    def __init__(self, around: Surroundings, name: str) -> None:
+        self.around = around
+        self.table = PointTable(around.vocabulary)
+        self.policy = policy_of(around, COST, 0.0)
+        self.engine = self.make("nearest")
+        self.name = name
+        self.cpu_ns = 0
+
+    def make(self, name: str) -> NearestEngine:
+        """An engine without subscriptions."""
+        return engine_class(name, {})(self.table, self.around, policy=self.policy)
+
+    def insert(self, given: pa.Table) -> None:
+        """Take subscriptions, all well-formed."""
+        (part,) = decode_subscriptions(given, Rules(self.around.space, False, None)).parts
+        assert isinstance(part.given, PointRows)
+        numbers = np.asarray(part.ids, np.int32)
+        terms = self.around.vocabulary.encode(from_lists(part.words))
+        self.engine.insert(self.table.insert(part.given, terms, numbers, self.around.live.last))
+
+    def remove(self, slots: Ints) -> None:
+        """Forget subscriptions."""
+        self.engine.remove(slots)
+        self.table.remove(slots)
+
+    def settle(self) -> None:
+        """Let the worker's own index take over."""
+        if self.name != "nearest":
+            before, self.engine = self.engine.state(), self.make(self.name)
+            self.engine.load(before)
+
+    def check(self, steps: Steps) -> None:
+        """Compare with the brute force."""
+        right = KeeperOracle(NEAREST, self.table, self.around)
+        right.results.policy = self.policy
+        right.results.load({name: array.copy() for name, array in self.engine.results.state().items()})
+        compare(self.engine.publish(steps), right.publish(steps))
+
+    @property
+    def work(self) -> int:
+        """Index entries looked at, subscriptions compared with a message, and results that changed, so far."""
+        stats = self.engine.stats()
+        return int(stats["any"]["touched"] + stats["candidates"] + stats["kept"])
+
+
+class Sharded(Case):
+    """`Nearest` of any word in `shards` shards, split by `method`, with the index `engine` in each.
+
+    A repetition is `published` messages in time-stamps of 1,000, each followed by `changed` subscriptions that leave
+    and as many that come. What is timed is the busiest shard; laps tell it from the idlest, and the parts of its time.
+    There is no window; `before` messages came earlier, and are what costs are estimated from; `after` more came after
+    the split.
+    """
+
+    unit = "messages"
+
+    def prepare(self) -> None:
+        sizes = self.sizes
+        self.stream = Stream(sizes["messages"], self.seed)
+        self.source = self.stream.source
+        self.rng = np.random.default_rng(self.seed)
+        self.live = LiveMessages(self.stream.space, None, Vocabulary())
+        around = Surroundings(self.stream.space, self.live.table.vocabulary, self.live)
+        source = subscriptions.Source.of(self.stream.take(min(_SOURCE, 2 * sizes["subscriptions"])), STOP_WORDS.split())
+        n = sizes["subscriptions"]
+        n_more = sizes["changed"] * (20 * sizes["published"] + sizes.get("after", 0)) // STEP
+        drawn = subscriptions.nearest(source, n + n_more, self.seed, match="any", k=(1, sizes["k"]))
+        everyone = pa.concat_tables(drawn)
+        before = self.stream.take(sizes["before"])
+        self.partition, held = self.split(everyone.slice(0, n), before)
+        self.coming = everyone.slice(n)
+        self.shards = [Shard(around, sizes["engine"]) for _ in range(sizes["shards"])]
+        for number, shard in enumerate(self.shards):
+            own = everyone.slice(0, n).filter(pa.array(held == number))
+            if own.num_rows:
+                shard.insert(own)
+        for batch in batches(before, STEP):
+            steps = self.admit(batch)
+            for shard in self.shards:
+                shard.engine.publish(steps)
+            self.live.release(steps)
+        for shard in self.shards:
+            shard.settle()
+        self.start: np.ndarray | None = None
+        self.n_done = 0
+        for _ in range(sizes.get("after", 0) // STEP):
+            self.step(np.zeros((sizes["shards"], 3), np.int64), self.stream.take(STEP))
+
+    def split(self, given: pa.Table, before: pa.Table) -> tuple[Partition, Ints]:
+        """The partition under test, and who holds what."""
+        if self.sizes["method"] == "ps2stream":
+            from bench.rivals.ps2stream import fit as fit_rival
+
+            return fit_rival(given, before, self.sizes["shards"], self.stream.space)
+        names = ("theta", "gamma1", "gamma2", "by_set")
+        settings = Settings(window=False, **{name: self.sizes[name] for name in names if name in self.sizes})
+        return fit(self.sizes["method"], given, before, self.sizes["shards"], self.stream.space, settings=settings)
+
+    def admit(self, batch: pa.Table) -> Steps:
+        """Take messages in."""
+        steps, _, n_done = self.live.admit(decode_messages(batch, self.stream.space, self.live.table.ids.type))
+        if n_done != batch.num_rows:
+            raise WrongAnswer("a batch of new ids was not taken in whole")
+        return steps
+
+    def check(self) -> int:
+        steps = self.admit(self.stream.take(self.sizes["checked"]))
+        for shard in self.shards:
+            shard.check(steps)
+        self.live.release(steps)
+        self.start = np.array([shard.work for shard in self.shards])
+        return int(self.sizes["checked"])
+
+    def repeat(self, watch: Stopwatch) -> int:
+        spent = np.zeros((len(self.shards), 3), np.int64)  # CPU ns: update, insertion, deletion
+        for batch in batches(self.stream.take(self.sizes["published"]), STEP):
+            self.step(spent, batch)
+        whole = spent.sum(axis=1)
+        slowest = int(whole.argmax())
+        watch.cpu_s += whole[slowest] / 1e9
+        watch.wall_s += whole[slowest] / 1e9
+        told = {"busiest shard": whole[slowest], "idlest shard": whole.min(), "update": spent[slowest, 0],
+                "insertion": spent[slowest, 1], "deletion": spent[slowest, 2]}  # fmt: skip
+        n_steps = max(1, self.sizes["published"] // STEP)
+        for group, ns in told.items():
+            watch.laps.setdefault(group, []).append((int(ns) // n_steps, int(ns) // n_steps))
+        self.n_done += self.sizes["published"]
+        return int(self.sizes["published"])
+
+    def step(self, spent: np.ndarray, batch: pa.Table) -> None:
+        """A time-stamp: messages come, then some subscriptions leave and others come."""
+        steps = self.admit(batch)
+        for number, shard in enumerate(self.shards):
+            spent[number, 0] += _timed(shard.engine.publish, steps)
+        self.live.release(steps)
+        n = self.sizes["changed"]
+        new, self.coming = self.coming.slice(0, n), self.coming.slice(n)
+        began = time.process_time_ns()
+        takers = self.partition.assign(new)
+        assigned = time.process_time_ns() - began
+        leaving = np.bincount(self.rng.integers(0, len(self.shards), n), minlength=len(self.shards))
+        for number, shard in enumerate(self.shards):
+            own = new.filter(pa.array(takers == number))
+            spent[number, 1] += assigned + (_timed(shard.insert, own) if own.num_rows else 0)
+            used = shard.table.used_slots
+            slots = self.rng.choice(used, min(int(leaving[number]), used.size), replace=False).astype(np.int32)
+            spent[number, 2] += _timed(shard.remove, np.sort(slots))
+
+    def counts(self) -> Counts:
+        done = np.array([shard.work for shard in self.shards]) - (0 if self.start is None else self.start)
+        held = np.array([len(shard.table) for shard in self.shards])
+        return {
+            "work": int(done.sum()), "most_work": int(done.max()), "imbalance": round(spread(done), 6), "one": 1,
+            "messages": self.n_done, "held_imbalance": round(spread(held), 6),
+            "predicted_imbalance": round(spread(self.partition.loads), 6),
+        }  # fmt: skip
+
+
+def spread(loads: np.ndarray) -> float:
+    """(max - min) / mean."""
+    return float((loads.max() - loads.min()) / max(loads.mean(), 1e-300))
+
+
+def _timed(do: Any, given: Any) -> int:
+    """CPU nanoseconds that a call takes."""
+    began = time.process_time_ns()
+    do(given)
+    return time.process_time_ns() - began

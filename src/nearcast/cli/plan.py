@@ -1,0 +1,243 @@
+"""`nearcast plan`: subscriptions and a sample of messages become the load of each shard, by every way to split them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+import nearcast as nc
+from nearcast.cli.plan_picture import draw
+from nearcast.cli.run import _bounds, _joined
+from nearcast.cluster.costs import MESSAGE_NS, own_costs
+from nearcast.cluster.partition import METHODS, Settings, owners_of, split
+from nearcast.cluster.sample import SAMPLE_ROWS, Sample
+from nearcast.cluster.schema import PUBLISH, SUBSCRIBE
+from nearcast.cluster.sources import FORMATS, Input, SourceFile, find_files, read_file
+from nearcast.cluster.touching import KINDS, Subscriptions, touching
+from nearcast.columns.arena import Floats, Ints
+from nearcast.errors import InvalidInput
+
+TITLES = {"dkm": "DkM-SKS", "keyword": "by words", "space": "by space", "hash": "by id"}
+BUSY = 0.5  # of a core's time: what a shard should have to do at most
+
+_DESCRIPTION = """\
+Tell how evenly subscriptions would be spread over shards, and how many shards to take.
+
+Reads subscriptions and messages like those to come, estimates what each subscription will cost, and shows the load
+of every shard for each way to split them: DkM-SKS (by words and places), by words alone, by space alone, and by a
+hash of the id. Nothing is run, and Spark is not needed.
+"""
+
+_EPILOG = """\
+what is shown
+  The load of a shard is the CPU time that its subscriptions are expected to take for one message, in
+  microseconds. Every way to split is judged by the same estimate, so that columns can be compared. The last rows
+  tell the spread, (busiest - idlest) / mean, the load of the busiest, and how many subscriptions shards hold.
+
+how many shards
+  Every shard sees every message, which costs it something whatever it holds. With --rate the advice is the smallest
+  number of shards whose busiest is at work for half of the time at most. Without it, the number from which on a shard
+  would spend more on receiving messages than on its subscriptions.
+
+examples
+  nearcast plan --messages tweets.parquet --subscriptions subs.jsonl
+  nearcast plan --messages tweets.parquet --subscriptions subs.jsonl --rate 5000 --picture plan.svg
+"""
+
+
+class Plan(NamedTuple):
+    """What the command found out."""
+
+    n_shards: int
+    loads: dict[str, Floats]  # by method: nanoseconds of CPU per message of each shard
+    held: dict[str, Ints]  # by method: subscriptions of each shard
+    kinds: dict[str, tuple[int, float]]  # by kind: subscriptions, and what all of them cost
+    n_refused: int
+    n_sampled: int
+    advice: int
+    reason: str
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The options of `nearcast plan`."""
+    parser = argparse.ArgumentParser(
+        prog="nearcast plan",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument_group("what to read").add_argument
+    several: Any = {"nargs": "+", "action": "extend", "default": [], "metavar": "PATH"}
+    add("--subscriptions", **several, help="files or folders of subscriptions, as nearcast run reads them")
+    add("--messages", **several, help="files or folders of messages like those to come")
+    add("--events", **several, help="files or folders of both; moves and ends of subscriptions are passed over")
+    add("--format", choices=FORMATS, help="read every file as this, whatever its name ends in")
+    add("--sample", type=int, default=SAMPLE_ROWS, metavar="N",
+        help=f"stop reading messages after N (default: {SAMPLE_ROWS})")  # fmt: skip
+
+    add = parser.add_argument_group("what to answer").add_argument
+    add("--space", metavar="W,S,E,N", help="bounds where most places lie (default: the world, -180,-90,180,90)")
+    add("--metric", choices=("haversine", "euclidean"), default="haversine",
+        help="degrees and metres, or plain coordinates (default: haversine)")  # fmt: skip
+    add("--no-window", action="store_true", help="messages live forever, as in nearcast run without --window-...")
+    add("--max-distance", type=float, metavar="D", help="where spatial similarity is 0 (default: the bounds' diagonal)")
+
+    add = parser.add_argument_group("what to plan").add_argument
+    add("--shards", type=int, metavar="N", help="show the loads of so many shards (default: as many as advised)")
+    add("--rate", type=float, metavar="R", help="messages a second that are to be kept up with")
+    add("--theta", type=int, default=Settings().theta, metavar="N",
+        help=f"sets for each shard when split by space (default: {Settings().theta})")  # fmt: skip
+    add("--gamma1", type=int, default=Settings().gamma1, metavar="N",
+        help=f"sets for each shard in DkM-SKS (default: {Settings().gamma1})")  # fmt: skip
+    add("--gamma2", type=int, default=Settings().gamma2, metavar="N",
+        help=f"largest set that DkM-SKS may split by cost (default: {Settings().gamma2})")  # fmt: skip
+    add("--picture", metavar="FILE", help="draw the loads as an SVG file")
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; return its exit code."""
+    args = build_parser().parse_args(_joined(argv))
+    for name in ("shards", "sample", "rate", "theta", "gamma1", "gamma2"):
+        value = getattr(args, name)
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise InvalidInput(f"--{name}", value, "must be > 0" if name == "rate" else "must be >= 1")
+    if args.picture and not args.picture.lower().endswith(".svg"):
+        raise InvalidInput("--picture", args.picture, "must end in .svg")
+    roles = ("messages", "subscriptions", "events")
+    inputs = [Input(path, role, args.format) for role in roles for path in getattr(args, role)]
+    if not args.subscriptions and not args.events:
+        raise InvalidInput("--subscriptions", None, "must name subscriptions to plan for (or --events)")
+    files = find_files(inputs)
+    space = nc.Space(_bounds(args.space), args.metric, args.max_distance)
+    sample = Sample(space, read_messages(files, args.sample))
+    subscriptions = read_subscriptions(files)
+    settings = Settings(args.theta, args.gamma1, args.gamma2, window=not args.no_window)
+    plan = plan_for(subscriptions, sample, args.shards, args.rate, settings)
+    show(plan, Console())
+    if args.picture:
+        path = Path(args.picture)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(draw({TITLES[method]: loads for method, loads in plan.loads.items()}))
+        print(f"picture: {path}")
+    return 0
+
+
+def read_messages(files: Sequence[SourceFile], most: int) -> pa.Table | None:
+    """Messages of the files, the first `most`."""
+    tables: list[pa.Table] = []
+    n = 0
+    for number, file in enumerate(files):
+        if file.role == "subscriptions" or n >= most:
+            continue
+        for table in read_file(file, number):
+            said = table.filter(pa.array(table.column("event").to_numpy() == PUBLISH))
+            tables.append(said.select(["lon", "lat", "text", "keywords"]))
+            n += said.num_rows
+            if n >= most:
+                break
+    return pa.concat_tables(tables).slice(0, most) if tables else None
+
+
+def read_subscriptions(files: Sequence[SourceFile]) -> Subscriptions:
+    """Subscriptions of the files: Parquet in columns if there is nothing else, else one by one."""
+    own = [file for file in files if file.role != "messages"]
+    if own and all(file.format == "parquet" and "event" not in pq.read_schema(file.path).names for file in own):
+        return pa.concat_tables([pq.read_table(file.path) for file in own], promote_options="permissive")
+    found: list[dict[str, Any]] = []
+    for number, file in enumerate(own):
+        for table in read_file(file, number):
+            asked = table.filter(pa.array(table.column("event").to_numpy() == SUBSCRIBE))
+            found += [json.loads(spec) for spec in asked.column("spec").to_pylist()]
+    return found
+
+
+def plan_for(
+    subscriptions: Subscriptions, sample: Sample, n_shards: int | None, rate: float | None, settings: Settings
+) -> Plan:
+    """Split subscriptions in every way, and judge all by one estimate."""
+    found = touching(subscriptions, sample)
+    if not found.rows.size:
+        raise InvalidInput("--subscriptions", len(subscriptions), "must hold a subscription that is well-formed")
+    costs = own_costs(found, sample, found.rows.size / (n_shards or 1), settings.window)
+    advice, reason = advise(float(costs.sum()), found.rows.size, rate)
+    n_shards = n_shards or advice
+    loads, held = {}, {}
+    for method in METHODS:
+        if method == "hash":
+            shards = owners_of(subscriptions, n_shards)[found.rows]
+        else:
+            shards = split(method, found, sample, n_shards, settings)[0]
+        loads[method] = np.bincount(shards, costs, n_shards).astype(np.float64)
+        held[method] = np.bincount(shards, minlength=n_shards).astype(np.int32)
+    kinds = {
+        name: (int((found.kinds == number).sum()), float(costs[found.kinds == number].sum()))
+        for number, name in enumerate(KINDS)
+    }
+    return Plan(n_shards, loads, held, kinds, len(subscriptions) - found.rows.size, sample.n, advice, reason)
+
+
+def advise(load_ns: float, n_subscriptions: int, rate: float | None) -> tuple[int, str]:
+    """How many shards to take, and why."""
+    each, fixed = (
+        f"{load_ns / 1000:,.2f} µs for all subscriptions",
+        f"{MESSAGE_NS / 1000:,.2f} µs for itself in every shard",
+    )
+    if rate is None:
+        n = max(1, min(n_subscriptions, math.ceil(load_ns / MESSAGE_NS)))
+        if n == 1:
+            return n, f"a message takes {fixed} and only {each}: splitting would save little"
+        return n, f"a message takes {fixed} and {each}; with more than {n} shards most work would be receiving messages"
+    budget = BUSY * 1e9 / rate
+    goal = (
+        f"at {rate:,g} messages a second a shard that is at work half of the time has {budget / 1000:,.2f} µs for each"
+    )
+    if budget <= MESSAGE_NS:
+        n = max(1, min(n_subscriptions, math.ceil(load_ns / MESSAGE_NS)))
+        return n, f"{goal}, but a message takes {fixed}: no number of shards keeps up, and more than {n} hardly help"
+    n = max(1, min(n_subscriptions, math.ceil(load_ns / (budget - MESSAGE_NS))))
+    return n, f"{goal}; a message takes {fixed} and {each}"
+
+
+def spread(loads: Floats) -> float:
+    """(busiest - idlest) / mean."""
+    return float(np.ptp(loads) / max(loads.mean(), 1e-300))
+
+
+def show(plan: Plan, console: Console) -> None:
+    """Print the plan."""
+    n = sum(count for count, _ in plan.kinds.values())
+    console.print(f"{n:,} subscriptions, estimated from {plan.n_sampled:,} messages", highlight=False)
+    if not plan.n_sampled:
+        console.print("without messages all words are taken to be equally frequent", style="yellow")
+    if plan.n_refused:
+        console.print(f"{plan.n_refused:,} rows are malformed and were passed over", style="yellow", highlight=False)
+    kinds = Table("kind", "subscriptions", "µs a message", "share", box=box.SIMPLE)
+    total = sum(cost for _, cost in plan.kinds.values())
+    for name, (count, cost) in plan.kinds.items():
+        if count:
+            kinds.add_row(name.replace("_", ", "), f"{count:,}", f"{cost / 1000:,.2f}", f"{cost / total:.0%}")
+    console.print(kinds)
+    title = "load of each shard, µs of CPU a message"
+    table = Table(
+        "shard", *(TITLES[method] for method in plan.loads), title=title, title_justify="left", box=box.SIMPLE
+    )
+    for shard in range(plan.n_shards):
+        table.add_row(str(shard), *(f"{loads[shard] / 1000:,.3f}" for loads in plan.loads.values()))
+    table.add_section()
+    table.add_row("spread", *(f"{spread(loads):.3f}" for loads in plan.loads.values()))
+    table.add_row("busiest", *(f"{loads.max() / 1000:,.3f}" for loads in plan.loads.values()))
+    table.add_row("subscriptions", *(f"{held.min():,} to {held.max():,}" for held in plan.held.values()))
+    console.print(table)
+    console.print(f"advice: {plan.advice} shard{'s' if plan.advice > 1 else ''}, because {plan.reason}", soft_wrap=True)

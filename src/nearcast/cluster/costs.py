@@ -1,0 +1,156 @@
+"""What can touch subscriptions goes in; what each is expected to cost comes out, in nanoseconds of CPU per message.
+
+The models of [DKMSKS]: by words (`keyword_costs`), by places (`space_costs`), and by both for sets of subscriptions
+(`weigh_in_box`). Each counts, in the sample, the messages that would touch a subscription, and multiplies their share
+with what a touch costs a subscription of its kind. `own_costs` is by words and places too, for each by itself: it tells
+apart what an index must look at and what it must check.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nearcast.cluster.sample import Sample, count_word, count_words
+from nearcast.cluster.touching import KINDS, Touching, shares_of
+from nearcast.columns.arena import Floats
+from nearcast.engines.nearest_any.file import finest
+from nearcast.jit import kernel
+from nearcast.space.cells import cell_edge, cell_index
+
+# Nanoseconds of CPU by kind: for each look that is expected, at a message with one of the words in the cells around the
+# box; and for each check, of one in the box itself. What follows from a check is in it: a result that changes, and,
+# with a window, the message that expires later and has to be replaced.
+# Measured over places, 50,000 of them live, on 2026-11-16 on one core of a busy Xeon at 2.8 GHz. Any word: by
+# `python -m bench.touches`, 80,000 subscriptions. The others: by its first form, 40,000 subscriptions, which took off
+# the time of an empty broker and not that of a quarter of the group. What the constants say was 0.5 to 1.3 of the CPU
+# times of four groups of each kind.
+LOOK_NS = {"within": 29.0, "similar": 134.0, "topk": 122.0, "nearest_all": 389.0, "nearest_any": 0.0}
+CHECK_NS = {"within": 577.0, "similar": 0.0, "topk": 48.0, "nearest_all": 0.0, "nearest_any": 8177.0}
+NO_WINDOW_LOOK_NS = {**LOOK_NS, "nearest_all": 449.0, "nearest_any": 73.0}
+NO_WINDOW_CHECK_NS = {**CHECK_NS, "nearest_all": 89.0, "nearest_any": 835.0}
+MESSAGE_NS = 5_000.0  # what a message costs a shard that holds nothing; 4,300 to 7,900 in three runs
+LOOKS = np.array([[known[kind] for kind in KINDS] for known in (NO_WINDOW_LOOK_NS, LOOK_NS)])
+CHECKS = np.array([[known[kind] for kind in KINDS] for known in (NO_WINDOW_CHECK_NS, CHECK_NS)])
+UNITS = LOOKS[1] + CHECKS[1]  # of a touch, where the two are not told apart
+
+
+@kernel
+def weigh_words(found, members, counts, n, units, costs):
+    """Cost of each member: what a touch of it costs, times the shares of n messages that hold its words, summed.
+
+    `counts` says how many hold each word; returns the sum of all costs.
+
+    Paper: [DKMSKS] equations 1 and 5, which differ in what is counted.
+    Departs: see `touching.shares_of`; and a `Similar` that place alone can satisfy is touched by such messages too.
+    """
+    total = 0.0
+    for i in members:
+        touches = found.alone[i]
+        for j in range(found.word_start[i], found.word_start[i + 1]):
+            touches += (1 + counts[found.words[j]]) / (1 + n)
+        costs[i] = units[found.kinds[i]] * touches
+        total += costs[i]
+    return total
+
+
+@kernel
+def enclose(found, members):
+    """The box around all members' boxes: R."""
+    x0, y0, x1, y1 = math.inf, math.inf, -math.inf, -math.inf
+    for i in members:
+        x0, y0 = min(x0, found.boxes[i, 0]), min(y0, found.boxes[i, 1])
+        x1, y1 = max(x1, found.boxes[i, 2]), max(y1, found.boxes[i, 3])
+    return x0, y0, x1, y1
+
+
+@kernel
+def weigh_in_box(found, members, sample, box, counts, units, costs):
+    """Cost of each member when all of them are touched by what lies in one box; returns their sum.
+
+    `counts`, one for each word and one more, are all 0 before and after.
+
+    Paper: [DKMSKS] section 4.1, equations 4 to 6.
+    """
+    count_words(sample, box, counts, 1)
+    total = weigh_words(found, members, counts, sample.ys.size, units, costs)
+    count_words(sample, box, counts, -1)
+    return total
+
+
+@kernel
+def cells_around(bounds, box, level):
+    """The box of all places whose messages look into the grid cell of this level that a box is filed in.
+
+    A message looks into every cell that a box around it can be filed in, boxes being no larger than cells: that of the
+    box's middle, and half a cell more on each side. At level 0 there is one cell for everything.
+    """
+    if level == 0:
+        return -math.inf, -math.inf, math.inf, math.inf
+    n = 1 << level
+    column = cell_index(bounds[0], bounds[2], n, box[0] / 2 + box[2] / 2)
+    row = cell_index(bounds[1], bounds[3], n, box[1] / 2 + box[3] / 2)
+    half_x, half_y = (bounds[2] - bounds[0]) / (2 * n), (bounds[3] - bounds[1]) / (2 * n)
+    return (
+        -math.inf if column == 0 else cell_edge(bounds[0], bounds[2], n, column) - half_x,
+        -math.inf if row == 0 else cell_edge(bounds[1], bounds[3], n, row) - half_y,
+        math.inf if column == n - 1 else cell_edge(bounds[0], bounds[2], n, column + 1) + half_x,
+        math.inf if row == n - 1 else cell_edge(bounds[1], bounds[3], n, row + 1) + half_y,
+    )
+
+
+@kernel
+def weigh_each(found, sample, where, looks, checks, costs):
+    """Cost of each subscription by itself: what is looked at in the cells around its box, and checked in the box.
+
+    `where` holds the bounds and the level of the smallest cells that the worker's index has.
+
+    Paper: [DKMSKS] section 4.1, equations 4 and 5.
+    Departs: R is that of the one subscription, and is taken twice, as the worker's index sees it and as it is. With the
+    R of a set costs hardly tell its members apart.
+    """
+    bounds, deepest = where
+    n_terms, n = sample.list_start.size - 1, 1 + sample.ys.size
+    for i in range(found.rows.size):
+        box = (found.boxes[i, 0], found.boxes[i, 1], found.boxes[i, 2], found.boxes[i, 3])
+        around = cells_around(bounds, box, min(found.levels[i], deepest))
+        n_looked = n_checked = 0
+        for j in range(found.word_start[i], found.word_start[i + 1]):
+            n_looked += 1
+            n_checked += 1
+            if found.words[j] < n_terms:
+                n_looked += count_word(sample, found.words[j], around)
+                n_checked += count_word(sample, found.words[j], box)
+        kind, alone = found.kinds[i], found.alone[i]
+        costs[i] = looks[kind] * (n_looked / n + alone) + checks[kind] * (n_checked / n + alone)
+
+
+def keyword_costs(found: Touching, sample: Sample) -> Floats:
+    """Cost by words alone; whoever a place can touch without a word is touched by every message.
+
+    Paper: [DKMSKS] section 3.1.
+    """
+    costs = np.zeros(found.rows.size)
+    anywhere = found._replace(alone=(found.alone > 0.0).astype(np.float64))
+    weigh_words(anywhere, np.arange(costs.size), np.append(sample.holding, 0), sample.n, UNITS, costs)
+    return costs
+
+
+def space_costs(found: Touching, sample: Sample) -> Floats:
+    """Cost by places alone, each subscription by itself.
+
+    Paper: [DKMSKS] section 3.2, new subscriptions.
+    """
+    shares = np.zeros(found.rows.size)
+    shares_of(sample.layout, found.boxes, np.arange(shares.size), shares)
+    costs: Floats = UNITS[found.kinds] * shares
+    return costs
+
+
+def own_costs(found: Touching, sample: Sample, n_held: float, window: bool = True) -> Floats:
+    """Cost by words and places, each by itself, in a shard that holds so many, with or without a window."""
+    costs = np.zeros(found.rows.size)
+    where = (sample.space.bounds, finest(int(n_held)))
+    weigh_each(found, sample.layout, where, LOOKS[int(window)], CHECKS[int(window)], costs)
+    return costs

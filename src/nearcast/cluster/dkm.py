@@ -1,0 +1,148 @@
+"""DkM-SKS: subscriptions become sets by space and words, and each set is dealt out to all shards."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from nearcast.cluster.costs import UNITS, enclose, weigh_in_box
+from nearcast.cluster.greedy import assigned, dealt
+from nearcast.cluster.sample import Sample
+from nearcast.cluster.sets import Order, Set, Weighed
+from nearcast.cluster.touching import Touching
+from nearcast.columns.arena import Floats, Ints
+from nearcast.jit import kernel
+
+_GROUPS = 4  # parts of HYBRID-PARTITION, as many as quarters
+_THIN = 1e-9  # of the extent of all sets: how wide the box of a new subscription is at least
+
+
+class Splitter:
+    """Cuts subscriptions into sets and weighs these.
+
+    Paper: [DKMSKS] section 4.
+    Departs: boxes of different size are in different sets from the start. A set is charged for the box around all of
+    its members' boxes, so that one large ball would make all its neighbours seem dear; the worker's grid tells sizes
+    apart in the same way. Endless boxes, of those who find fewer than k in the sample, are such a size.
+    """
+
+    def __init__(self, found: Touching, sample: Sample) -> None:
+        self.found = found
+        self.sample = sample
+        self.order = Order(found, sample, by_size=True)
+        self.costs: Floats = np.zeros(found.rows.size)
+        self._counts = np.zeros(sample.n_terms + 1, np.int64)
+
+    def weighed(self, part: Set) -> Weighed:
+        """The set with its box and cost; its members' costs are noted."""
+        members = self.order.of(part)
+        box = enclose(self.found, members)
+        layout = self.sample.layout
+        return Weighed(-weigh_in_box(self.found, members, layout, box, self._counts, UNITS, self.costs), part, box)
+
+    def groups(self, part: Set) -> list[Set]:
+        """The set cut into groups of like cost.
+
+        Paper: [DKMSKS] section 4.2, HYBRID-PARTITION.
+        """
+        self.weighed(part)
+        return self.order.regroup(part, assigned(self.costs[self.order.of(part)], np.zeros(_GROUPS)), _GROUPS)
+
+    def parts(self, part: Set, gamma2: int) -> list[Weighed]:
+        """The better of the two cuts.
+
+        Paper: [DKMSKS] algorithm 2, lines 5 to 17.
+        Departs: a set that is all in one place is cut by cost, however large it is.
+        """
+        quarters = [self.weighed(quarter) for quarter in self.order.quarters(part)]
+        if len(quarters) > 1 and part.after - part.first > gamma2:
+            return quarters
+        before = self.order.of(part).copy(), self.order.codes[part.first : part.after].copy()
+        groups = [self.weighed(group) for group in self.groups(part)]
+        if len(quarters) == 1 or sum(-one.minus_cost for one in quarters) >= sum(-one.minus_cost for one in groups):
+            return groups
+        self.order.members[part.first : part.after], self.order.codes[part.first : part.after] = before
+        return quarters
+
+    def split(self, n_sets: int, gamma2: int) -> list[Weighed]:
+        """At least so many sets, unless every subscription is one; by falling cost.
+
+        Paper: [DKMSKS] algorithm 2.
+        """
+        single: list[Weighed] = []
+        waiting = [self.weighed(part) for part in self.order.sets]
+        heapq.heapify(waiting)
+        while waiting and len(waiting) + len(single) < n_sets:
+            front = heapq.heappop(waiting)
+            if front.set.after - front.set.first == 1:
+                single.append(front)
+            else:
+                for part in self.parts(front.set, gamma2):
+                    heapq.heappush(waiting, part)
+        return sorted(single + waiting)
+
+    def assign(self, sets: list[Weighed], loads: Floats, costs: Floats | None) -> Ints:
+        """The shard of every subscription, by these costs or by those of the sets; `loads` grow.
+
+        Paper: [DKMSKS] algorithm 3.
+        """
+        rank = np.empty(self.costs.size, np.int64)
+        for number, one in enumerate(sets):
+            rank[self.order.of(one.set)] = number
+            if costs is None:
+                self.weighed(one.set)
+        costs = self.costs if costs is None else costs
+        order = np.lexsort((-costs, rank))
+        shards = np.empty(costs.size, np.int32)
+        shards[order] = dealt(costs[order], loads)
+        return shards
+
+
+@kernel
+def overlapping_most(boxes, levels, set_boxes, set_levels, extent, best):
+    """For each box the set of its size whose box it overlaps most, of equal ones the smallest; -1 for none.
+
+    Paper: [DKMSKS] section 4.4, equation 7.
+    Departs: sets that a box lies in whole all overlap it alike; the smallest of them says most about it.
+    """
+    thin_x, thin_y = _THIN * (extent[2] - extent[0]), _THIN * (extent[3] - extent[1])
+    for i in range(levels.size):
+        x0, y0 = max(boxes[i, 0], extent[0]) - thin_x, max(boxes[i, 1], extent[1]) - thin_y
+        x1, y1 = min(boxes[i, 2], extent[2]) + thin_x, min(boxes[i, 3], extent[3]) + thin_y
+        best[i], most, least = -1, 0.0, 0.0
+        for j in range(set_levels.size):
+            if set_levels[j] != levels[i]:
+                continue
+            width = min(x1, set_boxes[j, 2] + thin_x) - max(x0, set_boxes[j, 0] - thin_x)
+            height = min(y1, set_boxes[j, 3] + thin_y) - max(y0, set_boxes[j, 1] - thin_y)
+            if width <= 0.0 or height <= 0.0:
+                continue
+            area = (set_boxes[j, 2] - set_boxes[j, 0]) * (set_boxes[j, 3] - set_boxes[j, 1])
+            overlap = width * height
+            if overlap > most or (overlap == most and area < least):
+                best[i], most, least = j, overlap, area
+
+
+def set_costs(found: Touching, sample: Sample, set_boxes: Floats, set_levels: Ints) -> Floats:
+    """Cost of new subscriptions, each as if it were in the set that it overlaps most, or by itself if there is none.
+
+    Paper: [DKMSKS] section 4.4.
+    """
+    best = np.empty(found.rows.size, np.int32)
+    bounds = np.array(sample.space.bounds)
+    ends = np.vstack([bounds, np.where(np.isfinite(set_boxes), set_boxes, bounds)])
+    low, high = ends.min(0)[:2], ends.max(0)[2:]
+    within = np.clip(set_boxes, np.tile(low, 2), np.tile(high, 2))
+    overlapping_most(found.boxes, found.levels, within, set_levels, (*low.tolist(), *high.tolist()), best)
+    costs, counts = np.zeros(best.size), np.zeros(sample.n_terms + 1, np.int64)
+    order = np.argsort(best, kind="stable")
+    for members in np.split(order, np.flatnonzero(np.diff(best[order])) + 1):
+        if members.size and best[members[0]] >= 0:
+            box = tuple(set_boxes[best[members[0]]].tolist())
+            weigh_in_box(found, members, sample.layout, box, counts, UNITS, costs)
+        else:
+            for member in members:
+                box = tuple(found.boxes[member].tolist())
+                weigh_in_box(found, np.array([member]), sample.layout, box, counts, UNITS, costs)
+    return costs

@@ -1,0 +1,71 @@
+"""Loads and the costs of what comes go in; who takes each comes out: always the one with the least to do."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.columns.arena import Floats, Ints, Longs
+from nearcast.jit import kernel
+
+
+@kernel
+def deal(costs, loads, heap, takers):
+    """Give each cost in turn to the smallest load, of equal ones to the first; loads grow by what they take.
+
+    `heap` is room for the numbers of all takers.
+
+    Paper: [DKMSKS] algorithm 1, lines 3 to 5; algorithm 3, lines 5 to 7.
+    """
+    size = loads.size
+    for taker in range(size):
+        heap[taker] = taker
+    for top in range(size // 2 - 1, -1, -1):
+        sink(heap, loads, top)
+    for i in range(costs.size):
+        takers[i] = heap[0]
+        loads[heap[0]] += costs[i]
+        sink(heap, loads, 0)
+
+
+@kernel
+def sink(heap, loads, at):
+    """Let the entry at this place of the heap sink to where it belongs."""
+    moved = heap[at]
+    while 2 * at + 1 < heap.size:
+        child = 2 * at + 1
+        if child + 1 < heap.size and comes_first(loads, heap[child + 1], heap[child]):
+            child += 1
+        if not comes_first(loads, heap[child], moved):
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = moved
+
+
+@kernel
+def comes_first(loads, one, other):
+    """Has one taker less to do than the other?"""
+    return loads[one] < loads[other] or (loads[one] == loads[other] and one < other)
+
+
+def dealt(costs: Floats, loads: Floats) -> Ints:
+    """The taker of each cost, in the order given; `loads` grow."""
+    takers = np.empty(costs.size, np.int32)
+    deal(costs, loads, np.empty(loads.size, np.int32), takers)
+    return takers
+
+
+def heaviest_first(costs: Floats) -> Longs:
+    """Positions by falling cost; equal ones as they stand."""
+    return np.argsort(-costs, kind="stable")
+
+
+def assigned(costs: Floats, loads: Floats) -> Ints:
+    """The taker of each cost, heaviest first; `loads` grow.
+
+    Paper: [DKMSKS] algorithm 1.
+    """
+    order = heaviest_first(costs)
+    takers = np.empty(costs.size, np.int32)
+    takers[order] = dealt(costs[order], loads)
+    return takers
