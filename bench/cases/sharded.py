@@ -83,6 +83,7 @@ class Shard:
         if self.name != "nearest":
             before, self.engine = self.engine.state(), self.make(self.name)
             self.engine.load(before)
+            self.engine.refile()
 
     def check(self, steps: Steps) -> None:
         """Compare with the brute force."""
