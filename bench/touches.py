@@ -1,15 +1,16 @@
 """What a touch costs, by kind: `python -m bench.touches` times the real engines and prints the constants of `costs.py`.
 
-Subscriptions of one kind are cut into groups by how many looks each expects for a check. Every group is given to a
-broker of its own with a full window, whose CPU time for the same messages is measured; what an empty broker takes is
-taken off. Two constants that are not negative, for a look and for a check, then explain the times of the groups as well
-as they can (least squares).
+Subscriptions of one kind are cut into groups by how many looks each expects for a check. Each group is given to a
+broker of its own, with a full window or with none, and so is a quarter of it; the difference of their CPU times for the
+same messages is what the other three quarters cost, without what a message costs anyway. Two constants that are not
+negative, for a look and for a check, then explain these differences as well as they can (least squares).
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from itertools import product
 from statistics import median
 from typing import Any
 
@@ -27,7 +28,9 @@ from nearcast.engines.nearest_any.file import finest
 from nearcast.workload import subscriptions
 
 DATA = "poi_simplegeo_us"
-SUBSCRIPTIONS, LIVE, PUBLISHED, BATCH, GROUPS = 40_000, 50_000, 5_000, 1_000, 4
+QUARTER = 4
+WITHOUT_WINDOW = ("nearest_all", "nearest_any")  # the others do not care, or need one
+SUBSCRIPTIONS, LIVE, PUBLISHED, BATCH, GROUPS = 80_000, 50_000, 5_000, 1_000, 4
 
 
 def draw(kind: str, source: subscriptions.Source, space: Space) -> pa.Table:
@@ -46,9 +49,9 @@ def expected(given: pa.Table, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
     return looks[np.argsort(found.rows)], checks[np.argsort(found.rows)]
 
 
-def cpu_ns(given: pa.Table | None, space: Space, live: pa.Table, published: pa.Table) -> float:
+def cpu_ns(given: pa.Table | None, space: Space, window: Window | None, live: pa.Table, published: pa.Table) -> float:
     """CPU nanoseconds that a message takes in a broker with these subscriptions: the middle of all batches."""
-    broker = Broker(space, Window(count=LIVE))
+    broker = Broker(space, window)
     if given is not None:
         broker.subscribe_many(given)
     for batch in batches(live, BATCH):
@@ -80,21 +83,30 @@ def main(kinds: list[str]) -> None:
     source = subscriptions.Source.of(stream.take(200_000), STOP_WORDS.split())
     live, published = stream.take(LIVE), stream.take(PUBLISHED)
     sample = Sample(stream.space, live)
-    cpu_ns(None, stream.space, live.slice(0, BATCH), published)
-    nothing = cpu_ns(None, stream.space, live, published)
-    print(f"{stream.source}: a message in an empty broker {nothing:,.0f} ns", flush=True)
-    for kind in kinds:
+    nothing = {}
+    for window in (Window(count=LIVE), None):
+        cpu_ns(None, stream.space, window, live.slice(0, BATCH), published)
+        nothing[window] = cpu_ns(None, stream.space, window, live, published)
+        print(f"{stream.source}: a message in an empty broker, {window}: {nothing[window]:,.0f} ns", flush=True)
+    for kind, window in product(kinds, nothing):
+        if window is None and kind not in WITHOUT_WINDOW:
+            continue
         given = draw(kind, source, stream.space)
         looks, checks = expected(given, sample)
-        cpu_ns(given.slice(0, 100), stream.space, live.slice(0, BATCH), published.slice(0, BATCH))  # compiles
+        cpu_ns(given.slice(0, 100), stream.space, window, live.slice(0, BATCH), published)  # compiles
         order = np.argsort(looks / checks, kind="stable")
         groups = [np.sort(part) for part in np.array_split(order, GROUPS)]
-        times = np.array([cpu_ns(given.take(pa.array(part)), stream.space, live, published) for part in groups])
-        times = np.maximum(times - nothing, 1.0)
-        sums = np.array([[looks[part].sum(), checks[part].sum()] for part in groups])
+        few = [part[::QUARTER] for part in groups]
+        own = [[given.take(pa.array(part)) for part in parts] for parts in (groups, few)]
+        whole, some = (
+            np.array([cpu_ns(part, stream.space, window, live, published) for part in parts]) for parts in own
+        )
+        times = np.maximum(whole - some, 1.0)
+        sums = np.array([[at[part].sum() - at[rest].sum() for at in (looks, checks)]
+                         for part, rest in zip(groups, few, strict=True)])  # fmt: skip
         look, check = explain(sums[:, 0], sums[:, 1], times)
         off = sums @ [look, check] / times
-        print(f"{kind}: look {look:.1f} ns, check {check:.1f} ns; groups took {np.round(times)} ns, expected "
+        print(f"{kind}, {window}: look {look:.1f} ns, check {check:.1f} ns; groups took {np.round(times)} ns, expected "
               f"{np.round(off, 2)} of it", flush=True)  # fmt: skip
 
 

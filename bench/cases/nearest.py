@@ -96,6 +96,7 @@ class Watching(Case):
         if sizes["engine"] != "nearest":
             before, self.engine = self.engine.state(), self.make(sizes["engine"])
             self.engine.load(before)
+            self.engine.refile()
 
     def make(self, name: str) -> NearestEngine:
         """An engine without subscriptions."""
@@ -111,12 +112,13 @@ class Watching(Case):
         words = (1, 5) if n_words is None else (n_words, n_words)
         drawn = subscriptions.nearest(source, n, self.seed, match=match, k=k, words=words)
         for given in drawn:
-            (part,) = decode_subscriptions(given, Rules(self.stream.space, self.window is not None, None)).parts
-            assert isinstance(part.given, PointRows)
-            first = len(self.table)
-            numbers = np.arange(first, first + len(part.ids), dtype=np.int32)
-            terms = self.vocabulary.encode(from_lists(part.words))
-            self.engine.insert(self.table.insert(part.given, terms, numbers, self.live.last))
+            batch = decode_subscriptions(given, Rules(self.stream.space, self.window is not None, None))
+            for part in batch.parts:
+                assert isinstance(part.given, PointRows)
+                first = len(self.table)
+                numbers = np.arange(first, first + len(part.ids), dtype=np.int32)
+                terms = self.vocabulary.encode(from_lists(part.words))
+                self.engine.insert(self.table.insert(part.given, terms, numbers, self.live.last))
 
     def take(self, n: int) -> pa.Table:
         """The next messages."""

@@ -83,6 +83,7 @@ class Shard:
         if self.name != "nearest":
             before, self.engine = self.engine.state(), self.make(self.name)
             self.engine.load(before)
+            self.engine.refile()
 
     def check(self, steps: Steps) -> None:
         """Compare with the brute force."""
@@ -148,7 +149,7 @@ class Sharded(Case):
 
             return fit_rival(given, before, self.sizes["shards"], self.stream.space)
         names = ("theta", "gamma1", "gamma2", "by_set")
-        settings = Settings(**{name: self.sizes[name] for name in names if name in self.sizes})
+        settings = Settings(window=False, **{name: self.sizes[name] for name in names if name in self.sizes})
         return fit(self.sizes["method"], given, before, self.sizes["shards"], self.stream.space, settings=settings)
 
     def admit(self, batch: pa.Table) -> Steps:

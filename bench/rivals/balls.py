@@ -42,7 +42,6 @@ class BallFilter:
     """Search ranges in an index for `Within`; it has the methods of `OrderedIndex`."""
 
     height = _HEIGHT
-    wasteful = False
 
     def __init__(self, around: Surroundings, make: Callable[[WithinTable, Surroundings], Any]) -> None:
         self._around = around
@@ -134,7 +133,7 @@ class BallFilter:
         return {}
 
     def load(self, state: State) -> None:
-        """Built anew by the engine."""
+        """The engine files all anew."""
 
 
 def ap_tree(table: WithinTable, around: Surroundings) -> WithinTree:

@@ -21,22 +21,17 @@ from nearcast.engines.checks import NO_MATCH, TOPK, rank
 from nearcast.engines.contract import Changes, Stats, Surroundings
 from nearcast.engines.keeping import (
     DONE,
-    FILLING,
     FIND_ROOM,
     FINDING,
     LEAVING,
-    OFFERING,
     PHASE,
-    SHORT,
     STEP,
     KeeperEngine,
-    anyone_short,
     end_event,
+    keep_found,
     leave_expired,
     note_found,
-    offer_found,
     policy_of,
-    room_to_settle,
 )
 from nearcast.engines.topk.settings import STRATEGIES
 from nearcast.jit import NEED_ROOM
@@ -201,12 +196,9 @@ def take_steps(filed, steps, cursor, tables, where, words, room, kept):
                 if n == NEED_ROOM:
                     return FIND_ROOM
             note_found(cursor, n)
-        if cursor[PHASE] == OFFERING and offer_found(steps, cursor, messages, found, results, policy) == NEED_ROOM:
-            return NEED_ROOM
-        if cursor[PHASE] == FILLING and anyone_short(cursor, results):
-            return SHORT
-        if not room_to_settle(results):
-            return NEED_ROOM
+        code = keep_found(steps, cursor, messages, found, results, policy)
+        if code != DONE:
+            return code
         for i in range(results.counters[N_TOUCHED]):
             slot = results.touched[i]
             bind(subscriptions.rows[slot], results.buffers[slot], filed.nears, filed.bounds, slot * COVER)

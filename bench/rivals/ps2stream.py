@@ -29,7 +29,8 @@ class Parts:
 
     def __init__(self, found: Touching, sample: Sample) -> None:
         self.found, self.sample = found, sample
-        self.places = np.column_stack([found.boxes[:, [0, 2]].mean(1), found.boxes[:, [1, 3]].mean(1)])
+        with np.errstate(invalid="ignore"):  # endless boxes
+            self.places = np.column_stack([found.boxes[:, [0, 2]].mean(1), found.boxes[:, [1, 3]].mean(1)])
         self.places[~np.isfinite(self.places)] = 0.0
         self.spots = np.column_stack([sample.layout.xs, sample.layout.ys])
         self.sizes = np.diff(found.word_start)

@@ -191,9 +191,9 @@ def test_costs_are_sums_of_shares(space: nc.Space) -> None:
         assert by_words[i] == pytest.approx(UNITS[kind] * (sum(share(w, None) for w in words) + unseen + (alone > 0)))
         assert by_place[i] == pytest.approx(UNITS[kind] * share(None, box))
         assert in_some[i] == pytest.approx(UNITS[kind] * (sum(share(w, some) for w in words) + unseen + alone))
-        low = LOOKS[kind] * (sum(share(w, box) for w in words) + unseen + alone)
-        high = LOOKS[kind] * (sum(share(w, None) for w in words) + unseen + alone)
-        checked = CHECKS[kind] * (sum(share(w, box) for w in words) + unseen + alone)
+        low = LOOKS[1, kind] * (sum(share(w, box) for w in words) + unseen + alone)
+        high = LOOKS[1, kind] * (sum(share(w, None) for w in words) + unseen + alone)
+        checked = CHECKS[1, kind] * (sum(share(w, box) for w in words) + unseen + alone)
         assert low - 1e-9 <= by_both[i] - checked <= high + 1e-9
 
 

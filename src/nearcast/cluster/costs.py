@@ -20,13 +20,20 @@ from nearcast.jit import kernel
 from nearcast.space.cells import cell_edge, cell_index
 
 # Nanoseconds of CPU by kind: for each look that is expected, at a message with one of the words in the cells around the
-# box; and for each check, of one in the box itself.
-LOOK_NS = {"within": 50.0, "similar": 50.0, "topk": 50.0, "nearest_all": 50.0, "nearest_any": 50.0}
-CHECK_NS = {"within": 100.0, "similar": 100.0, "topk": 100.0, "nearest_all": 100.0, "nearest_any": 100.0}
-MESSAGE_NS = 5_000.0  # what a message costs a shard that holds nothing
-LOOKS = np.array([LOOK_NS[kind] for kind in KINDS])
-CHECKS = np.array([CHECK_NS[kind] for kind in KINDS])
-UNITS = LOOKS + CHECKS  # of a touch, where the two are not told apart
+# box; and for each check, of one in the box itself. What follows from a check is in it: a result that changes, and,
+# with a window, the message that expires later and has to be replaced.
+# Measured over places, 50,000 of them live, on 2026-11-16 on one core of a busy Xeon at 2.8 GHz. Any word: by
+# `python -m bench.touches`, 80,000 subscriptions. The others: by its first form, 40,000 subscriptions, which took off
+# the time of an empty broker and not that of a quarter of the group. What the constants say was 0.5 to 1.3 of the CPU
+# times of four groups of each kind.
+LOOK_NS = {"within": 29.0, "similar": 134.0, "topk": 122.0, "nearest_all": 389.0, "nearest_any": 0.0}
+CHECK_NS = {"within": 577.0, "similar": 0.0, "topk": 48.0, "nearest_all": 0.0, "nearest_any": 8177.0}
+NO_WINDOW_LOOK_NS = {**LOOK_NS, "nearest_all": 449.0, "nearest_any": 73.0}
+NO_WINDOW_CHECK_NS = {**CHECK_NS, "nearest_all": 89.0, "nearest_any": 835.0}
+MESSAGE_NS = 5_000.0  # what a message costs a shard that holds nothing; 4,300 to 7,900 in three runs
+LOOKS = np.array([[known[kind] for kind in KINDS] for known in (NO_WINDOW_LOOK_NS, LOOK_NS)])
+CHECKS = np.array([[known[kind] for kind in KINDS] for known in (NO_WINDOW_CHECK_NS, CHECK_NS)])
+UNITS = LOOKS[1] + CHECKS[1]  # of a touch, where the two are not told apart
 
 
 @kernel
@@ -141,8 +148,9 @@ def space_costs(found: Touching, sample: Sample) -> Floats:
     return costs
 
 
-def own_costs(found: Touching, sample: Sample, n_held: float) -> Floats:
-    """Cost by words and places, each subscription by itself, in a shard that holds so many."""
+def own_costs(found: Touching, sample: Sample, n_held: float, window: bool = True) -> Floats:
+    """Cost by words and places, each by itself, in a shard that holds so many, with or without a window."""
     costs = np.zeros(found.rows.size)
-    weigh_each(found, sample.layout, (sample.space.bounds, finest(int(n_held))), LOOKS, CHECKS, costs)
+    where = (sample.space.bounds, finest(int(n_held)))
+    weigh_each(found, sample.layout, where, LOOKS[int(window)], CHECKS[int(window)], costs)
     return costs

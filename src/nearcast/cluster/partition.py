@@ -49,6 +49,8 @@ class Settings:
     by_set
         Whether "dkm" deals subscriptions out by what they cost as members of their set, and new ones as members of the
         set that they overlap most, as in the paper; or by what each costs by itself.
+    window
+        Whether messages expire, and results have to be filled again.
 
     Paper: [DKMSKS] section 5.1 has θ = 20, γ1 = 100,000 and γ2 = 20.
     Departs: γ1 and γ2 the other way round, since the stated ones ask for more sets than there are subscriptions.
@@ -58,6 +60,7 @@ class Settings:
     gamma1: int = 20
     gamma2: int = 100_000
     by_set: bool = False
+    window: bool = True
 
     def __post_init__(self) -> None:
         for name in ("theta", "gamma1", "gamma2"):
@@ -86,6 +89,7 @@ class Partition:
         sample: Sample | None = None,
         n_held: float = 0.0,
         sets: Sets | None = None,
+        window: bool = True,
     ) -> None:
         self.method = method
         self.n_shards = n_shards
@@ -93,6 +97,7 @@ class Partition:
         self._sample = sample
         self._n_held = n_held  # subscriptions of a shard when it was fitted
         self._sets = sets
+        self._window = window
 
     def assign(self, subscriptions: Subscriptions) -> Ints:
         """The shard of each new subscription, one after another; their costs are added to the loads.
@@ -119,7 +124,7 @@ class Partition:
         elif self.method == "space":
             costs[found.rows] = space_costs(found, self._sample)
         elif self._sets is None:
-            costs[found.rows] = own_costs(found, self._sample, self._n_held)
+            costs[found.rows] = own_costs(found, self._sample, self._n_held, self._window)
         else:
             costs[found.rows] = set_costs(found, self._sample, *self._sets)
         return costs
@@ -133,14 +138,14 @@ class Partition:
         """All there is to keep."""
         sets = None if self._sets is None else self._sets._asdict()
         own = {"method": self.method, "loads": self.loads, "n_held": self._n_held, "sets": sets}
-        return {**own, "sample": self._sample and self._sample.state()}
+        return {**own, "window": self._window, "sample": self._sample and self._sample.state()}
 
     @classmethod
     def load(cls, state: Mapping[str, Any]) -> Self:
         """The partition of a state."""
         sets = state["sets"] and Sets(*(owned(state["sets"][name]) for name in Sets._fields))
         sample = state["sample"] and Sample.load(state["sample"])
-        made = cls(len(state["loads"]), state["method"], sample, float(state["n_held"]), sets)
+        made = cls(len(state["loads"]), state["method"], sample, float(state["n_held"]), sets, bool(state["window"]))
         made.loads[:] = state["loads"]
         return made
 
@@ -178,10 +183,11 @@ def fit(
         return partition, partition.assign(subscriptions)
     looked_at = Sample(space, sample, weights)
     found = touching(subscriptions, looked_at)
-    held, loads, sets = split(method, found, looked_at, n_shards, settings or Settings())
+    settings = settings or Settings()
+    held, loads, sets = split(method, found, looked_at, n_shards, settings)
     shards = np.zeros(len(subscriptions), np.int32)
     shards[found.rows] = held
-    partition = Partition(n_shards, method, looked_at, found.rows.size / n_shards, sets)
+    partition = Partition(n_shards, method, looked_at, found.rows.size / n_shards, sets, settings.window)
     partition.loads = loads
     return partition, shards
 
@@ -203,7 +209,8 @@ def split(
     splitter = Splitter(found, sample)
     sets = splitter.split(settings.gamma1 * n_shards, settings.gamma2)
     if not settings.by_set:
-        return splitter.assign(sets, loads, own_costs(found, sample, found.rows.size / n_shards)), loads, None
+        costs = own_costs(found, sample, found.rows.size / n_shards, settings.window)
+        return splitter.assign(sets, loads, costs), loads, None
     boxes = np.array([one.box for one in sets], np.float64).reshape(-1, 4)
     firsts = splitter.order.members[[one.set.first for one in sets]]
     return splitter.assign(sets, loads, None), loads, Sets(boxes, found.levels[firsts])

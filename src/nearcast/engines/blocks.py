@@ -6,28 +6,29 @@ first free block. A free block holds the position + 1 of the next one in the `li
 
 from __future__ import annotations
 
-from nearcast.jit import kernel
+from nearcast.jit import NEED_ROOM, kernel
 
 USED = 0  # position in `heads`
-N_CLASSES = 120  # the last one has room for more rows than 32 bits count
+N_CLASSES = 240  # the last one has room for more rows than 32 bits count
 N_HEADS = 1 + N_CLASSES
 
 
 @kernel
 def block_room(size_class):
-    """Rows of a size class: 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ..."""
-    if size_class < 3:
+    """Rows of a size class: 1, 2, ..., 16, 18, 20, ..., 32, 36, ..."""
+    if size_class < 7:
         return size_class + 1
-    return (4 + ((size_class + 1) & 3)) << ((size_class - 3) >> 2)
+    return (8 + ((size_class + 1) & 7)) << ((size_class - 7) >> 3)
 
 
 @kernel
 def block_class(n):
     """The smallest size class with room for `n` rows."""
-    size_class = 0
-    while block_room(size_class) < n:
-        size_class += 1
-    return size_class
+    last = max(n, 1) - 1
+    shift = 0
+    while last >> shift > 15:
+        shift += 1
+    return 8 * shift + (last >> shift)
 
 
 @kernel
@@ -53,3 +54,28 @@ def give_block(heads, links, size_class, start):
     """Take back a block."""
     links[start] = heads[1 + size_class]
     heads[1 + size_class] = start + 1
+
+
+@kernel
+def cut_block(heads, links, size_class):
+    """Start of a block, cut from a larger free one if there is none of its class; or NEED_ROOM.
+
+    For users whose blocks were long once and are short now: what the long ones left behind is used again.
+    """
+    if heads[1 + size_class] == 0:
+        larger = size_class + 1
+        while larger < N_CLASSES and heads[1 + larger] == 0:
+            larger += 1
+        if larger < N_CLASSES:
+            start = take_block(heads, links, larger)
+            at, end = start + block_room(size_class), start + block_room(larger)
+            while at < end:
+                part = block_class(end - at)
+                if block_room(part) > end - at:
+                    part -= 1
+                give_block(heads, links, part, at)
+                at += block_room(part)
+            return start
+    if not block_fits(heads, links.size, size_class):
+        return NEED_ROOM
+    return take_block(heads, links, size_class)

@@ -12,7 +12,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, record
 from nearcast.engines.blocks import USED, block_class, block_fits, block_room, give_block, take_block
-from nearcast.jit import kernel, prefetch
+from nearcast.jit import kernel
 
 BUFFER = record(
     ("floor", "f8"),  # rank that a message must reach to be kept; -inf when complete
@@ -22,9 +22,15 @@ BUFFER = record(
     ("k", "i4"),
     ("touched", "i4"),  # changed in the event under way
 )
-ENTRY = record(("rank", "f8"), ("message", "i4"), ("shown", "i4"))  # shown: the subscriber was told of it
+ENTRY = record(
+    ("rank", "f8"),
+    ("message", "i4"),
+    ("mark", "i4"),  # twice the number of better entries known to outlive it, plus 1 if the subscriber was told of it
+)
 HOLDER = record(("slot", "i4"), ("next", "i4"))  # next: position + 1 of the next holder, 0 at the end
 CHANGE = record(("rank", "f8"), ("event", "i4"), ("slot", "i4"), ("message", "i4"), ("sign", "i4"))
+
+LINE = 4  # entries that a line of the processor's cache holds
 
 # positions in `counters`
 N_CHANGES, FREE_HOLDER, N_FREE_HOLDERS, N_HOLDERS, N_TOUCHED, N_BUFFERED = range(6)
@@ -123,7 +129,7 @@ def move_to_larger(results, slot):
     start = take_block(results.blocks, results.entries["message"], size_class)
     for i in range(buffer.n_entries):
         old, new = results.entries[buffer.start + i], results.entries[start + i]
-        new.rank, new.message, new.shown = old.rank, old.message, old.shown
+        new.rank, new.message, new.mark = old.rank, old.message, old.mark
     free_entries(results, slot)
     buffer.start, buffer.room = start, block_room(size_class)
 
@@ -133,11 +139,11 @@ def drop(results, slot, position, event):
     """Take an entry out of a buffer; the subscriber is told if it was shown."""
     buffer = results.buffers[slot]
     entry = results.entries[buffer.start + position]
-    if entry.shown:
+    if entry.mark & 1:
         say(results, event, slot, entry.message, -1, entry.rank)
     for i in range(buffer.start + position, buffer.start + buffer.n_entries - 1):
         here, after = results.entries[i], results.entries[i + 1]
-        here.rank, here.message, here.shown = after.rank, after.message, after.shown
+        here.rank, here.message, here.mark = after.rank, after.message, after.mark
     buffer.n_entries -= 1
     results.counters[N_DROPPED] += 1
     results.counters[N_BUFFERED] -= 1
@@ -145,12 +151,11 @@ def drop(results, slot, position, event):
 
 @kernel
 def n_leaving(results, message):
-    """At most so many changes are said when a message leaves; fetches what `leave` will read."""
+    """At most so many changes are said when a message leaves."""
     n = 0
     at = results.heads[message]
     while at > 0:
         n += 1
-        prefetch(results.buffers, results.holders[at - 1].slot)
         at = results.holders[at - 1].next
     return n
 
@@ -198,9 +203,9 @@ def settle(results, event):
         for position in range(buffer.n_entries):
             entry = results.entries[buffer.start + position]
             shown = 1 if position < buffer.k else 0
-            if entry.shown != shown:
+            if entry.mark & 1 != shown:
                 say(results, event, slot, entry.message, 2 * shown - 1, entry.rank)
-                entry.shown = shown
+                entry.mark ^= 1
     results.counters[N_TOUCHED] = 0
 
 

@@ -12,6 +12,7 @@ from nearcast.space.distance import distance, ssim
 from nearcast.text.similarity import tsim
 
 NO_MATCH = float("-inf")  # the rank of a message that is none of a subscription's business
+FARTHEST = 1.7976931348623157e308  # distances that no float is large enough for count as this one, which is a match
 ALL_WORDS, ANY_WORD = range(2)  # modes of Nearest
 TOPK, NEAREST = range(2)  # kinds whose results are kept
 
@@ -43,7 +44,7 @@ def nearness(terms, row, message, metric, idf, dense):
     n_shared = shared_row(terms, row.term_start, row.n_terms, idf, dense)[1]
     if n_shared == 0 or (row.mode == ALL_WORDS and n_shared < row.n_terms):
         return NO_MATCH
-    return -distance(metric, row.x, row.y, message.x, message.y)
+    return -min(distance(metric, row.x, row.y, message.x, message.y), FARTHEST)
 
 
 @kernel

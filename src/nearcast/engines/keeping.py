@@ -9,12 +9,9 @@ makes room, or refills, and calls again. An engine's own kernel has this form:
             return NEED_ROOM
         if cursor[PHASE] == FINDING:
             ... write who may want the arrival into `found`, or return FIND_ROOM; then note_found(cursor, n)
-        if cursor[PHASE] == OFFERING and offer_found(...) == NEED_ROOM:
-            return NEED_ROOM
-        if cursor[PHASE] == FILLING and anyone_short(cursor, results):
-            return SHORT
-        if not room_to_settle(results):
-            return NEED_ROOM
+        code = keep_found(...)
+        if code != DONE:
+            return code
         ... whatever the engine does about floors that have changed, subscription by subscription in `touched`
         end_event(cursor, results)
     return DONE
@@ -22,13 +19,14 @@ makes room, or refills, and calls again. An engine's own kernel has this form:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
 from nearcast.columns.subscriptions import PointTable
-from nearcast.engines.buffers import N_CHANGES, N_TOUCHED, has_room, leave, n_leaving, n_unsaid, settle
+from nearcast.engines.buffers import LINE, N_CHANGES, N_TOUCHED, has_room, leave, n_leaving, n_unsaid, settle
 from nearcast.engines.checks import NEAREST
 from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
 from nearcast.engines.refilling import Asking, When, along_the_curve, refill_many
@@ -55,9 +53,34 @@ class Found(NamedTuple):
 
 
 @kernel
+def fetch_leaving(steps, event, rows, results):
+    """Have read ahead what the messages that leave in an event will touch.
+
+    All of it lies anywhere in memory: waiting for one subscription after another took most of the time.
+    """
+    holders, buffers, entries = results.holders, results.buffers, results.entries
+    for i in range(steps.expired_start[event], steps.expired_start[event + 1]):
+        first = results.heads[steps.expired[i]]
+        at = first
+        while at > 0:
+            holder = holders[at - 1]
+            prefetch(rows, holder.slot)
+            prefetch(buffers, holder.slot)
+            at = holder.next
+        at = first
+        while at > 0:
+            buffer = buffers[holders[at - 1].slot]
+            for entry in range(buffer.start, buffer.start + buffer.n_entries, LINE):
+                prefetch(entries, entry)
+            at = holders[at - 1].next
+
+
+@kernel
 def leave_expired(steps, cursor, subscriptions, results):
     """Take the messages that leave in this event out of all buffers, or stop with NEED_ROOM."""
     event = cursor[STEP]
+    if cursor[POSITION] == 0:
+        fetch_leaving(steps, event, subscriptions.rows, results)
     first = steps.expired_start[event]
     while cursor[POSITION] < steps.expired_start[event + 1] - first:
         message = steps.expired[first + cursor[POSITION]]
@@ -93,9 +116,8 @@ def offer_found(steps, cursor, messages, found, results, policy):
 
 
 @kernel
-def anyone_short(cursor, results):
+def anyone_short(results):
     """Must a buffer be refilled before the event can be settled?"""
-    cursor[PHASE] = SETTLING
     for i in range(results.counters[N_TOUCHED]):
         if is_short(results, results.touched[i]):
             return True
@@ -103,9 +125,15 @@ def anyone_short(cursor, results):
 
 
 @kernel
-def room_to_settle(results):
-    """Is there room for all that may be said?"""
-    return results.counters[N_CHANGES] + n_unsaid(results) <= results.changes.size
+def keep_found(steps, cursor, messages, found, results, policy):
+    """Offer the arrival to its candidates; DONE once the event can be settled, else NEED_ROOM or SHORT: call again."""
+    if cursor[PHASE] == OFFERING and offer_found(steps, cursor, messages, found, results, policy) == NEED_ROOM:
+        return NEED_ROOM
+    if cursor[PHASE] == FILLING:
+        cursor[PHASE] = SETTLING
+        if anyone_short(results):
+            return SHORT
+    return DONE if results.counters[N_CHANGES] + n_unsaid(results) <= results.changes.size else NEED_ROOM
 
 
 @kernel
@@ -122,7 +150,7 @@ def policy_of(around: Surroundings, strategy: int = COST, share: float = 0.0) ->
     return Policy(window is not None and window.count is not None, window is not None, strategy, share)
 
 
-class KeeperEngine:
+class KeeperEngine(ABC):
     """An engine of TopK or Nearest subscriptions, but for how an arrival finds its candidates."""
 
     name: str
@@ -137,9 +165,9 @@ class KeeperEngine:
         self._dense = np.zeros(0)
         self._n_updates = 0
 
+    @abstractmethod
     def _take(self, steps: Steps, cursor: Longs) -> int:
         """Call the engine's kernel, from the cursor on."""
-        raise NotImplementedError
 
     @property
     def _where(self) -> tuple[int, float]:
@@ -187,8 +215,8 @@ class KeeperEngine:
         else:
             results.make_room(0, 0, 0, int(n_unsaid(results.layout)))
 
-    def reweighed(self) -> None:
-        """Nothing is filed by weight."""
+    def reweighed(self) -> None:  # noqa: B027 - only an engine that files by weight has something to do
+        """The weights of words have changed."""
 
     def refresh(self, slots: Ints) -> Changes:
         live = self.around.live

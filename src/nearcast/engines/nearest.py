@@ -95,8 +95,6 @@ class NearestEngine(KeeperEngine):
     def _file_all(self, slots: Ints, n_new: int) -> None:
         if slots.size:
             self._all.file(self._filed, self.table.layout, self.results.layout.buffers, slots, n_new)
-            if self._all.wasteful:
-                self._build_all()
 
     def _file_any(self, slots: Ints) -> None:
         if slots.size:
@@ -202,15 +200,21 @@ class NearestEngine(KeeperEngine):
             "bytes": shared["bytes"] + own + of_all["bytes"] + of_any["bytes"],
         }
 
-    def state(self) -> State:
-        return {**super().state(), "verified": self._n_verified, "all": self._all.state()}
-
-    def load(self, state: State) -> None:
-        super().load(state)
-        self._n_verified = int(state["verified"])
+    def refile(self) -> None:
+        """File all subscriptions anew, by the balls that they have."""
         self._start()
         self._filed = with_room(self._filed, self.table.slots.capacity)
         self._all.know(self.around.vocabulary.capacity)
-        self._all.load(state["all"])
         self._build_all()
         self._file_any(self._of_all(self.table.used_slots)[1])
+
+    def state(self) -> State:
+        own = {"verified": self._n_verified, "filed": self._filed}
+        return {**super().state(), **own, "all": self._all.state(), "any": self._any.state()}
+
+    def load(self, state: State) -> None:
+        super().load(state)
+        self._start()
+        self._n_verified, self._filed = state["verified"], state["filed"]
+        self._all.load(state["all"])
+        self._any.load(state["any"])

@@ -13,24 +13,19 @@ from nearcast.columns.arena import Array, Floats, Ints, Longs, record
 from nearcast.columns.messages import MessageLayout
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscriptions import PointLayout
+from nearcast.engines.buffers import LINE
 from nearcast.engines.checks import ALL_WORDS, NO_MATCH, nearness
 from nearcast.engines.keeping import (
     DONE,
-    FILLING,
     FIND_ROOM,
     FINDING,
     LEAVING,
-    OFFERING,
     PHASE,
-    POSITION,
-    SHORT,
     STEP,
-    anyone_short,
     end_event,
+    keep_found,
     leave_expired,
     note_found,
-    offer_found,
-    room_to_settle,
 )
 from nearcast.engines.reach import above, draw_box, level_of
 from nearcast.jit import NEED_ROOM, kernel, prefetch
@@ -42,7 +37,6 @@ PAIR, VERIFIED = range(2)  # positions in `read`
 N_READ = 2
 
 _AHEAD = 6  # candidates whose rows are read ahead
-_LINE = 4  # entries of a buffer that a line of the processor's cache holds
 
 EXTRA = record(("slot", "i4"), ("widened", "i4"), ("next", "i4"))
 
@@ -67,30 +61,6 @@ class Turn(NamedTuple):
     first_extras: Ints  # int32[n_events]: the first extra of each event, or NOBODY
     extras: Array  # EXTRA[]
     end: int  # the event after the last one
-
-
-@kernel
-def fetch_leaving(scene, event, results):
-    """Have read ahead what the messages that leave in an event will touch.
-
-    All of it lies anywhere in memory: waiting for one subscription after another took most of the time.
-    """
-    steps, rows = scene.steps, scene.subscriptions.rows
-    holders, buffers, entries = results.holders, results.buffers, results.entries
-    for i in range(steps.expired_start[event], steps.expired_start[event + 1]):
-        first = results.heads[steps.expired[i]]
-        at = first
-        while at > 0:
-            holder = holders[at - 1]
-            prefetch(rows, holder.slot)
-            prefetch(buffers, holder.slot)
-            at = holder.next
-        at = first
-        while at > 0:
-            buffer = buffers[holders[at - 1].slot]
-            for entry in range(buffer.start, buffer.start + buffer.n_entries, _LINE):
-                prefetch(entries, entry)
-            at = holders[at - 1].next
 
 
 @kernel
@@ -143,7 +113,7 @@ def verify_all(scene, event, n_candidates, results, found):
         if i + _AHEAD < n_candidates:
             buffer = buffers[slots[i + _AHEAD]]
             prefetch(terms, rows[slots[i + _AHEAD]].term_start)
-            for at in range(buffer.start, buffer.start + buffer.n_entries, _LINE):
+            for at in range(buffer.start, buffer.start + buffer.n_entries, LINE):
                 prefetch(entries, at)
         slot = slots[i]
         row = rows[slot]
@@ -163,11 +133,8 @@ def keep_turn(scene, turn, cursor, found, results, policy):
     steps = scene.steps
     while cursor[STEP] < turn.end:
         event = cursor[STEP]
-        if cursor[PHASE] == LEAVING:
-            if cursor[POSITION] == 0:
-                fetch_leaving(scene, event, results)
-            if leave_expired(steps, cursor, scene.subscriptions, results) == NEED_ROOM:
-                return NEED_ROOM
+        if cursor[PHASE] == LEAVING and leave_expired(steps, cursor, scene.subscriptions, results) == NEED_ROOM:
+            return NEED_ROOM
         if cursor[PHASE] == FINDING:
             n = 0
             if steps.arrivals[event] >= 0:
@@ -177,15 +144,9 @@ def keep_turn(scene, turn, cursor, found, results, policy):
                 if n > 0:
                     n = verify_all(scene, event, n, results, found)
             note_found(cursor, n)
-        if (
-            cursor[PHASE] == OFFERING
-            and offer_found(steps, cursor, scene.messages, found, results, policy) == NEED_ROOM
-        ):
-            return NEED_ROOM
-        if cursor[PHASE] == FILLING and anyone_short(cursor, results):
-            return SHORT
-        if not room_to_settle(results):
-            return NEED_ROOM
+        code = keep_found(steps, cursor, scene.messages, found, results, policy)
+        if code != DONE:
+            return code
         end_event(cursor, results)
     return DONE
 

@@ -10,7 +10,7 @@ from nearcast.columns.arena import Array, Floats, Longs
 from nearcast.columns.messages import MessageLayout
 from nearcast.columns.scores import gather, scatter
 from nearcast.engines.buffers import N_REFILLS, room_to_replace
-from nearcast.engines.checks import ALL_WORDS, TOPK
+from nearcast.engines.checks import ALL_WORDS, FARTHEST, TOPK
 from nearcast.engines.skyband import buffer_limit, replace
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import HAVERSINE, wrap
@@ -74,7 +74,7 @@ def refill_many(kind, slots, first, subscriptions, asking, when, results, policy
         cost = _NODE_COST * (work[NODES] + work[LEAVES]) + _POSTING_COST * work[POSTINGS] - before
         if kind != TOPK:
             for j in range(n):
-                best[j].key = -best[j].key
+                best[j].key = -min(best[j].key, FARTHEST)
         replace(results, messages, slot, best[:n], when.event, float(cost), policy)
         results.counters[N_REFILLS] += 1
     return slots.size

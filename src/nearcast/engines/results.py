@@ -103,7 +103,7 @@ class Results:
     def put(self, slot: int, messages: MessageLayout, found: Ints, ranks: Floats, event: int) -> None:
         """Replace a buffer by what an evaluation found, best first: `limit` messages unless there are fewer."""
         best = np.zeros(found.size, dtype=BEST)
-        best["slot"], best["key"] = found, ranks
+        best["slot"], best["key"], best["sequence"] = found, ranks, messages.rows["sequence"][found]
         self.make_room_to_replace(slot, found.size)
         replace(self.layout, messages, slot, best, event, np.inf, self.policy)
         self.counters[N_REFILLS] += 1
@@ -172,7 +172,8 @@ class Results:
             assert not buffer["touched"]
             assert (sequences > 0).all()
             assert (np.lexsort((-sequences, -entries["rank"])) == np.arange(entries.size)).all()
-            assert (entries["shown"] == (np.arange(entries.size) < buffer["k"])).all()
+            assert (entries["mark"] & 1 == (np.arange(entries.size) < buffer["k"])).all()
+            assert (entries["mark"] >> 1 < buffer["k"]).all()
             assert (entries["rank"] >= buffer["floor"]).all()
 
     def stats(self) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,9 @@ import nearcast as nc
 from nearcast.columns.decode import KINDS
 from nearcast.engines.nearest import NearestEngine
 from nearcast.engines.nearest_all import Settings as OrderedSettings
+from nearcast.engines.nearest_all import index as ordered_index
 from nearcast.engines.nearest_any import Settings as GridSettings
+from nearcast.engines.nearest_any import index as grid_index
 from nearcast.model.event import Move
 from nearcast.model.message import Message
 
@@ -83,8 +86,16 @@ CASES = [
 ]
 
 
+def sweep_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any garbage is worth a sweep."""
+    for module in (ordered_index, grid_index):
+        monkeypatch.setattr(module, "_LEAST", 0)
+
+
 @pytest.mark.parametrize("case", range(len(CASES)))
-def test_updates_are_those_of_the_brute_force(case: int) -> None:
+def test_updates_are_those_of_the_brute_force(case: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if case % 2 == 0:
+        sweep_early(monkeypatch)
     window, space, settings = CASES[case]
     crowd = Crowd(case, space.bounds)
     ours, judge = nc.Broker(space, window), Judge(space, window)
@@ -117,6 +128,42 @@ def test_updates_are_those_of_the_brute_force(case: int) -> None:
     work = engine.stats()
     assert 0 < work["candidates"] < N_SUBSCRIPTIONS * first / 4
     assert work["all"]["unlinked"] + work["any"]["unlinked"] > 0 or not COMPILED
+
+
+@pytest.mark.parametrize("match", ["all", "any"])
+def test_places_farther_apart_than_any_number(match: str) -> None:
+    broker = nc.Broker(nc.Space(PLANE), nc.Window(count=4))
+    broker.subscribe("far", nc.Nearest(-1.7e308, 0.0, ["w"], 2, match))
+    for n, x in enumerate((1.7e308, 1.6e308, 0.0, 1.5e308)):
+        broker.publish([Message(n, x, 0.0, None, ["w"], n)])
+    farthest = sys.float_info.max
+    assert broker.results("far") == [(2, 1.7e308), (3, farthest)]
+    broker.move("far", lon=-1.6e308, lat=0.0)
+    assert broker.results("far") == [(2, 1.6e308), (3, farthest)]
+    for n in range(4, 7):
+        broker.publish([Message(n, 1.7e308, 0.0, None, ["w"], n)])
+        broker.check()
+    assert broker.results("far") == [(6, farthest), (5, farthest)]
+
+
+def test_what_nobody_uses_goes_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep_early(monkeypatch)
+    crowd = Crowd(7, PLANE)
+    broker = nc.Broker(nc.Space(PLANE), nc.Window(count=100))
+    engine = engine_in(broker, ordered=OrderedSettings(words=2, height=8, update_ratio=1e-9))
+    n, sizes = (300, []) if COMPILED else (30, [])
+    for turn in range(8):
+        crowd.words = [f"w{turn}-{i}" for i in range(30)]
+        broker.subscribe_many([(turn * n + i, crowd.query()) for i in range(n)])
+        broker.publish(list(crowd.messages(n, turn * n)))
+        broker.check()
+        if turn:
+            broker.unsubscribe_many(range((turn - 1) * n, turn * n))
+            broker.check()
+        sizes.append([engine.stats()["all"][name] for name in ("lists", "blocks", "prefixes")])
+        sizes[-1].append(engine.stats()["any"]["lists"])
+    for first, last in zip(sizes[1], sizes[-1], strict=True):
+        assert last < 4 * first
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints
-from nearcast.engines.nearest_all.layout import N_BLOCKS, N_DEAD, N_LISTS, NOTHING, UNRANKED, TreeLayout
+from nearcast.engines.blocks import block_room
+from nearcast.engines.nearest_all.layout import (
+    FREE_BLOCK,
+    FREE_PREFIX,
+    N_BLOCKS,
+    N_DEAD,
+    N_LISTS,
+    N_PREFIXES,
+    NOTHING,
+    UNRANKED,
+    TreeLayout,
+    level_of_node,
+)
 from nearcast.space.cells import Bounds, cell_index
 
 
@@ -16,24 +28,26 @@ def check_tree(tree: TreeLayout, filed: Array, slots: Ints, n_rows: int, where: 
     """
     covered = np.zeros(filed.size, dtype=np.int64)  # cells of the box, of the lowest nodes
     alive = np.zeros(filed.size, dtype=np.int64)
+    n_uses = np.zeros(tree.heads[N_PREFIXES], dtype=np.int64)
     n_dead = n_blocks = 0
     lists = np.flatnonzero(tree.list_keys)
     for key, head in zip(tree.list_keys[lists].tolist(), tree.list_heads[lists].tolist(), strict=True):
-        at, before = head, UNRANKED
-        while at != NOTHING:
-            block = tree.blocks[at]
-            assert at == head or block["low"] > before
-            assert block["high"] >= block["low"]
-            before, n_blocks = int(block["high"]), n_blocks + 1
-            if block["n_rows"]:
-                assert block["n_rows"] <= 1 << int(block["room"])
-            rows = tree.entries[block["start"] : block["start"] + block["n_rows"]]
-            living = filed["generation"][rows["slot"]] == rows["generation"]
-            np.add.at(alive, rows["slot"][living], 1)
-            for slot in rows["slot"][living].tolist():
-                covered[slot] += n_cells(box_of(filed[slot], *where), (key - 1) >> 31, where[1])
-            n_dead += int((~living).sum())
-            at = int(block["next"])
+        node, prefix = (key - 1) >> 31, (key - 1) & 0x7FFFFFFF
+        n_uses[prefix] += 1
+        assert tree.prefixes["levels"][prefix] >> level_of_node(node) & 1
+        rows, n_chained = _rows_of(tree, head)
+        n_blocks += n_chained
+        living = filed["generation"][rows["slot"]] == rows["generation"]
+        np.add.at(alive, rows["slot"][living], 1)
+        for slot in rows["slot"][living].tolist():
+            covered[slot] += n_cells(box_of(filed[slot], *where), node, where[1])
+        n_dead += int((~living).sum())
+    np.add.at(n_uses, (tree.prefix_keys[tree.prefix_keys != 0] - 1) >> 31, 1)
+    n_blocks += _n_chained(tree.heads[FREE_BLOCK], tree.blocks["next"])
+    free = tree.prefixes["n_uses"][: n_uses.size] < 0
+    assert not n_uses[free].any()
+    assert (n_uses[~free] == tree.prefixes["n_uses"][: n_uses.size][~free]).all()
+    assert int(free.sum()) == _n_chained(tree.heads[FREE_PREFIX], -2 - tree.prefixes["n_uses"])
     assert lists.size == tree.heads[N_LISTS]
     assert n_blocks == tree.heads[N_BLOCKS]
     assert n_dead == tree.heads[N_DEAD]
@@ -41,6 +55,29 @@ def check_tree(tree: TreeLayout, filed: Array, slots: Ints, n_rows: int, where: 
     assert (alive[slots] == filed["n_rows"][slots]).all()
     for slot in slots.tolist():
         assert covered[slot] == n_cells(box_of(filed[slot], *where), 1, where[1])
+
+
+def _rows_of(tree: TreeLayout, head: int) -> tuple[Array, int]:
+    """All entries of a list, dead ones too, and how many blocks they are in."""
+    if head < 0:
+        return tree.entries[~head : ~head + 1], 0
+    parts, before, at = [], UNRANKED, head
+    while at != NOTHING:
+        block = tree.blocks[at]
+        assert at == head or block["low"] > before
+        assert block["high"] >= block["low"]
+        if block["n_rows"]:
+            assert block["n_rows"] <= block_room(int(block["size_class"]))
+        parts.append(tree.entries[block["start"] : block["start"] + block["n_rows"]])
+        before, at = int(block["high"]), int(block["next"])
+    return np.concatenate(parts), len(parts)
+
+
+def _n_chained(first: int, following: Ints) -> int:
+    n, at = 0, int(first)
+    while at != NOTHING:
+        n, at = n + 1, int(following[at])
+    return n
 
 
 def box_of(own: Array, bounds: Bounds, height: int) -> tuple[int, int, int, int]:

@@ -32,6 +32,8 @@ def weigh_node(tree, cells, prefix, node, rank, p):
     n_blocks, n_rows = 1, 0
     if tree.list_keys[place] != 0:
         at, n_blocks = tree.list_heads[place], 0
+        if at < 0:
+            at, n_blocks, n_rows = NOTHING, 1, 1
         while at != NOTHING:
             block = tree.blocks[at]
             n_blocks += 1

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from nearcast.engines.blocks import cut_block
 from nearcast.engines.nearest_all.choose import choose_nodes
 from nearcast.engines.nearest_all.layout import (
     CHILDREN,
+    FREE_PREFIX,
     MOST_NODES,
     MOST_WORDS,
     N_BLOCKS,
@@ -21,7 +23,7 @@ from nearcast.engines.nearest_all.layout import (
     pair_key,
     place_of,
 )
-from nearcast.engines.nearest_all.lists import block_for, push
+from nearcast.engines.nearest_all.lists import block_for, push, push_single
 from nearcast.engines.reach import NO_WORD, draw_box, level_of
 from nearcast.jit import NEED_ROOM, kernel
 
@@ -59,23 +61,34 @@ def first_words(subscriptions, row, ranks, n_wanted, words):
 
 
 @kernel
+def new_prefix(tree):
+    """The number of a prefix that nothing is filed under; room was promised."""
+    at = tree.heads[FREE_PREFIX]
+    if at == NOTHING:
+        at = tree.heads[N_PREFIXES]
+        tree.heads[N_PREFIXES] += 1
+    else:
+        tree.heads[FREE_PREFIX] = -2 - tree.prefixes[at].n_uses
+    prefix = tree.prefixes[at]
+    prefix.levels, prefix.coming, prefix.n_uses, prefix.hits = 0, 0, 0, 0
+    return at
+
+
+@kernel
 def prefix_of(tree, words, n_words):
     """The number of a prefix, made if need be; room was promised."""
     term = words[0]
+    if tree.firsts[term] == NOTHING:
+        tree.firsts[term] = new_prefix(tree)
     prefix = tree.firsts[term]
-    if prefix == NOTHING:
-        prefix = tree.firsts[term] = tree.heads[N_PREFIXES]
-        tree.heads[N_PREFIXES] += 1
-        tree.prefixes[prefix].levels, tree.prefixes[prefix].hits = 0, 0
     for i in range(1, n_words):
         key = pair_key(prefix, words[i])
         place = place_of(tree.prefix_keys, key)
         if tree.prefix_keys[place] == 0:
             tree.prefixes[prefix].levels |= CHILDREN
+            tree.prefixes[prefix].n_uses += 1
             tree.prefix_keys[place] = key + 1
-            longer = tree.prefix_ids[place] = tree.heads[N_PREFIXES]
-            tree.heads[N_PREFIXES] += 1
-            tree.prefixes[longer].levels, tree.prefixes[longer].hits = 0, 0
+            tree.prefix_ids[place] = new_prefix(tree)
         prefix = tree.prefix_ids[place]
     return prefix
 
@@ -85,11 +98,39 @@ def has_room(tree):
     """Is there room for one more subscription, its entries excepted?"""
     heads = tree.heads
     return (
-        3 * (heads[N_PREFIXES] + MOST_WORDS) <= 2 * tree.prefix_keys.size
+        4 * (heads[N_PREFIXES] + MOST_WORDS) <= 3 * tree.prefix_keys.size
         and heads[N_PREFIXES] + MOST_WORDS <= tree.prefixes.size
-        and 3 * (heads[N_LISTS] + MOST_NODES) <= 2 * tree.list_keys.size
-        and heads[N_BLOCKS] + MOST_NODES <= tree.blocks.size
+        and 4 * (heads[N_LISTS] + MOST_NODES) <= 3 * tree.list_keys.size
+        and heads[N_BLOCKS] + 2 * MOST_NODES <= tree.blocks.size
     )
+
+
+@kernel
+def add_entry(tree, habits, filed, slot, node, prefix, word):
+    """Put a subscription into the list of a node and a prefix; returns whether there was room.
+
+    `word` is the rank and the probability of the word after the prefix, and theta.
+    """
+    level, column, row = node
+    rank, p, theta = word
+    key = pair_key(node_code(level, column, row), prefix)
+    place = place_of(tree.list_keys, key)
+    generation = filed[slot].generation
+    if tree.list_keys[place] == 0:
+        at = cut_block(tree.ranges, tree.entries["slot"], 0)
+        if at == NEED_ROOM:
+            return False
+        tree.entries[at].slot, tree.entries[at].generation = slot, generation
+        tree.list_keys[place], tree.list_heads[place] = key + 1, ~at
+        tree.heads[N_LISTS] += 1
+        own = tree.prefixes[prefix]
+        own.n_uses += 1
+        own.levels |= 1 << level
+        own.coming |= 1 << level
+        return True
+    if tree.list_heads[place] < 0 and push_single(tree, habits, filed, place, slot, generation):
+        return True
+    return push(tree, block_for(tree, place, rank, p, theta), slot, generation) != NEED_ROOM
 
 
 @kernel
@@ -130,11 +171,8 @@ def file_many(tree, habits, filed, subscriptions, buffers, slots, where, setting
             tree, habits.cells, own, (bounds, theta), height, prefix, (np.int64(rank), p, p_prefix), nodes
         )
         for i in range(n_nodes):
-            level, column, row_number = nodes[i, 0], nodes[i, 1], nodes[i, 2]
-            key = pair_key(node_code(level, column, row_number), prefix)
-            at = block_for(tree, key, rank, p, theta)
-            tree.prefixes[prefix].levels |= 1 << level
-            if push(tree, at, slot, own.generation) == NEED_ROOM:
+            node = (nodes[i, 0], nodes[i, 1], nodes[i, 2])
+            if not add_entry(tree, habits, filed, slot, node, prefix, (np.int64(rank), p, theta)):
                 return done
             own.n_rows += 1
     return slots.size

@@ -9,14 +9,19 @@ import numpy as np
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.messages import MessageLayout
 from nearcast.columns.subscriptions import PointLayout
+from nearcast.engines.blocks import N_HEADS as N_RANGES
+from nearcast.engines.blocks import USED
 from nearcast.engines.contract import Stats
 from nearcast.engines.nearest_all.check import check_tree
 from nearcast.engines.nearest_all.file import file_many, forget, rank_words
 from nearcast.engines.nearest_all.layout import (
     BLOCK,
     CANDIDATES,
+    CHILDREN,
     DEEPEST,
     ENTRY,
+    FREE_BLOCK,
+    FREE_PREFIX,
     HISTOGRAM,
     MOST_NODES,
     MOST_WORDS,
@@ -25,28 +30,29 @@ from nearcast.engines.nearest_all.layout import (
     N_HEADS,
     N_LISTS,
     N_PREFIXES,
-    N_RANGES,
     N_SEEN,
     NOTHING,
     PREFIX,
     PROBED,
     REVIVED,
+    SWEPT,
     TOUCHED,
     UNLINKED,
     UNRANKED,
-    USED,
     Habits,
     TreeLayout,
     first_cell,
     place_of,
 )
 from nearcast.engines.nearest_all.match import collect_many, scan_blocks
+from nearcast.engines.nearest_all.sweep import sweep_lists, sweep_prefixes
 from nearcast.errors import InvalidInput
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.space import Space
 from nearcast.window.window import Steps
 
-_LEAST = 1024  # dead entries, lists or prefixes not worth building anew
+_LEAST = 1024  # dead entries not worth a sweep
+_PACE = 6  # places of lists, and of prefixes, that are swept for each subscription that is filed or ends
 _MEMORY = 1 << 20  # messages after which what was seen counts half
 
 
@@ -87,18 +93,20 @@ def rehash(keys, values, into_keys, into_values):
 
 
 def _rehashed(keys: Longs, values: Ints, n: int) -> tuple[Longs, Ints]:
-    """The arrays themselves if at most two thirds of them would be used by `n` keys, else larger ones."""
-    if 3 * n <= 2 * keys.size:
+    """The arrays themselves if at most three quarters of them would be used by `n` keys, else larger ones."""
+    if 4 * n <= 3 * keys.size:
         return keys, values
-    room = 1 << (3 * n // 2).bit_length()
+    room = max(4 * n // 3 + 1, keys.size * 5 // 4)
     larger = np.zeros(room, dtype=np.int64), np.zeros(room, dtype=np.int32)
     rehash(keys, values, *larger)
     return larger
 
 
 def _empty(n_terms: int) -> TreeLayout:
+    heads = np.zeros(N_HEADS, np.int64)
+    heads[[FREE_PREFIX, FREE_BLOCK]] = NOTHING
     return TreeLayout(
-        np.zeros(N_HEADS, np.int64), np.full(n_terms, NOTHING, np.int32),
+        heads, np.full(n_terms, NOTHING, np.int32),
         np.zeros(64, np.int64), np.zeros(64, np.int32), np.zeros(16, PREFIX),
         np.zeros(64, np.int64), np.zeros(64, np.int32), np.zeros(32, BLOCK), np.zeros(64, ENTRY),
         np.zeros(N_RANGES, np.int64),
@@ -131,13 +139,6 @@ class OrderedIndex:
             self._habits = self._habits._replace(ranks=ranks, seen=with_room(self._habits.seen, n_terms))
             self._tree = self._tree._replace(firsts=firsts)
 
-    @property
-    def wasteful(self) -> bool:
-        """Is so much of it dead that it should be built anew?"""
-        heads = self._tree.heads
-        n = max(int(heads[N_DEAD]), int(heads[N_LISTS]) // 4, int(heads[N_PREFIXES]) // (4 * MOST_WORDS))
-        return n > self._n_rows + _LEAST
-
     def build(self, filed: Array, subscriptions: PointLayout, buffers: Array, slots: Ints) -> None:
         """File all subscriptions, which are these, anew, with their words ordered by what was seen."""
         habits, heads = self._habits, self._tree.heads
@@ -164,6 +165,18 @@ class OrderedIndex:
         self._lowest = int(rank_words(subscriptions, slots, self._habits.ranks, self._lowest))
         self._file(filed, subscriptions, buffers, slots)
         self._n_filed += n_new
+        self._sweep(filed, slots.size)
+
+    def _sweep(self, filed: Array, n_slots: int) -> None:
+        """Collect some garbage, if there is any; after a round prefixes forget the levels that have no lists."""
+        tree = self._tree
+        if tree.heads[N_DEAD] <= self._n_rows // 8 + _LEAST:
+            return
+        if sweep_lists(tree, filed, _PACE * n_slots):
+            used = tree.prefixes[: tree.heads[N_PREFIXES]]
+            used["levels"] &= used["coming"] | CHILDREN
+            used["coming"] = 0
+        sweep_prefixes(tree, _PACE * n_slots)
 
     def _file(self, filed: Array, subscriptions: PointLayout, buffers: Array, slots: Ints) -> None:
         self._n_rows -= int(filed["n_rows"][slots].sum())
@@ -185,6 +198,8 @@ class OrderedIndex:
         longest = int(tree.blocks["n_rows"].max(initial=0))
         prefix_keys, prefix_ids = _rehashed(tree.prefix_keys, tree.prefix_ids, n_prefixes)
         list_keys, list_heads = _rehashed(tree.list_keys, tree.list_heads, n_lists)
+        if list_keys is not tree.list_keys:
+            heads[SWEPT] = 0  # places have changed, and a round must look at all lists
         self._tree = tree._replace(
             prefix_keys=prefix_keys,
             prefix_ids=prefix_ids,
@@ -192,7 +207,7 @@ class OrderedIndex:
             list_keys=list_keys,
             list_heads=list_heads,
             blocks=with_room(tree.blocks, n_blocks),
-            entries=with_room(tree.entries, int(tree.ranges[USED] * 1.25) + 4 * longest + 64 * MOST_NODES),
+            entries=with_room(tree.entries, int(tree.ranges[USED] * 1.05) + 2 * longest + 64 * MOST_NODES),
         )
 
     def forget(self, filed: Array, slots: Ints) -> None:
@@ -200,6 +215,7 @@ class OrderedIndex:
         self._n_rows -= int(filed["n_rows"][slots].sum())
         self._n_filed -= slots.size
         forget(self._tree, filed, slots)
+        self._sweep(filed, slots.size)
 
     def find(
         self, filed: Array, steps: Steps, events: tuple[int, int], messages: MessageLayout, pairs: Longs, n_pairs: int
@@ -267,13 +283,26 @@ class OrderedIndex:
         }
 
     def state(self) -> State:
-        return {"seen": self._habits.seen, "cells": self._habits.cells, "n_seen": int(self._tree.heads[N_SEEN])}
+        tree, heads = self._tree, self._tree.heads
+        used = {
+            "prefixes": tree.prefixes[: heads[N_PREFIXES]],
+            "blocks": tree.blocks[: heads[N_BLOCKS]],
+            "entries": tree.entries[: tree.ranges[USED]],
+        }
+        return {
+            "tree": {**tree._asdict(), **used},
+            "habits": self._habits._asdict(),
+            "lowest": self._lowest,
+            "rows": self._n_rows,
+            "filed": self._n_filed,
+            "rebuilds": self._n_rebuilds,
+        }
 
     def load(self, state: State) -> None:
-        self.know(state["seen"].size)
-        self._habits.seen[: state["seen"].size] = state["seen"]
-        self._habits.cells[:] = state["cells"]
-        self._tree.heads[N_SEEN] = state["n_seen"]
+        self._tree = TreeLayout(*(state["tree"][name] for name in TreeLayout._fields))
+        self._habits = Habits(*(state["habits"][name] for name in Habits._fields))
+        self._lowest, self._n_rebuilds = state["lowest"], state["rebuilds"]
+        self._n_rows, self._n_filed = state["rows"], state["filed"]
 
 
 @kernel

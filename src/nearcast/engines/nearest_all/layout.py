@@ -3,7 +3,7 @@
 A subscription's words stand in an order of their own, rarest first. Its first m words are its **prefix**; a prefix has
 a number, found word by word. A node of the quadtree has one list for each prefix that is filed there, and a list is a
 chain of blocks. Block 0 holds those whose words the prefix settles; the others are for intervals of the word after the
-prefix, in order, and never overlap.
+prefix, in order, and never overlap. Most lists have one entry only: they are **single**, and need no block.
 """
 
 from __future__ import annotations
@@ -21,16 +21,22 @@ DEEPEST = 12  # level of the deepest nodes that there can be
 MOST_WORDS = 5  # of a prefix
 MOST_NODES = 16  # that one subscription is filed in
 MOST_BLOCKS = 64  # of a list
-CHILDREN = 1 << 30  # beside the levels of a prefix: longer ones begin with it
+CHILDREN = 1 << 13  # beside the levels of a prefix: longer ones begin with it
+SINGLE = 1 << 30  # beside the position of an entry that is a list by itself, where blocks are named
 
-PREFIX = record(("levels", "i4"), ("hits", "i4"))  # bit l: there is a list at level l; messages that held it
+PREFIX = record(
+    ("levels", "i2"),  # bit l: there may be a list at level l
+    ("coming", "i2"),  # the same, of the lists that were made or looked at since `levels` were last made
+    ("n_uses", "i4"),  # lists and longer prefixes; -2 - the next one in the chain of free ones
+    ("hits", "i4"),  # messages that held it
+)
 BLOCK = record(
     ("start", "i4"),  # its entries
     ("n_rows", "i4"),
-    ("room", "i4"),  # its range has 2**room rows; NOTHING if it has none
+    ("size_class", "i4"),  # of its range, see blocks.py; NOTHING if it has none
     ("low", "i4"),  # ranks of the first and the last word after the prefix, UNRANKED for block 0
     ("high", "i4"),
-    ("next", "i4"),
+    ("next", "i4"),  # or NOTHING; also in the chain of free blocks
     ("n_words", "i4"),  # that made the interval, and their probabilities
     ("p_most", "f4"),
     ("p_sum", "f4"),
@@ -38,10 +44,10 @@ BLOCK = record(
 ENTRY = record(("slot", "i4"), ("generation", "i4"))
 
 N_PREFIXES, N_LISTS, N_BLOCKS, N_DEAD, N_SEEN = range(5)  # positions in `heads`: what is used, and messages seen
-PROBED, TOUCHED, CANDIDATES, UNLINKED, REVIVED = range(5, 10)  # and counts of work
-N_HEADS = 10
-
-USED, N_RANGES = 31, 32  # positions in `ranges`: rows of all ranges; and how many positions
+FREE_PREFIX, FREE_BLOCK = range(5, 7)  # the first of each chain, or NOTHING
+SWEPT, SWEPT_KEYS, SWEPT_FIRSTS = range(7, 10)  # cursors through lists, prefixes by key, and prefixes of one word
+PROBED, TOUCHED, CANDIDATES, UNLINKED, REVIVED = range(10, 15)  # and counts of work
+N_HEADS = 15
 
 HISTOGRAM = 6  # level down to which messages are counted by cell
 
@@ -51,14 +57,14 @@ class TreeLayout(NamedTuple):
 
     heads: Longs  # int64[N_HEADS]
     firsts: Ints  # int32[n_terms]: number of the prefix of this one word, or NOTHING
-    prefix_keys: Longs  # int64[power of 2]: prefix and its next word, + 1; 0 where there is none
+    prefix_keys: Longs  # int64[]: prefix and its next word, + 1; 0 where there is none
     prefix_ids: Ints  # int32: beside it, the longer prefix
     prefixes: Array  # PREFIX[]
-    list_keys: Longs  # int64[power of 2]: node and prefix, + 1; 0 where there is none
-    list_heads: Ints  # int32: beside it, the first block
+    list_keys: Longs  # int64[]: node and prefix, + 1; 0 where there is none
+    list_heads: Ints  # int32: beside it, the first block; ~ the entry of a single list
     blocks: Array  # BLOCK[]
     entries: Array  # ENTRY[]
-    ranges: Longs  # int64[N_RANGES]: position + 1 of the first free range of each size, whose first slot names the next
+    ranges: Longs  # int64[blocks.N_HEADS]: which of them are free
 
 
 class Habits(NamedTuple):
@@ -70,13 +76,37 @@ class Habits(NamedTuple):
 
 
 @kernel
+def home_of(keys, key):
+    """The place where a key is looked for first."""
+    mixed = (key & 0x7FFFFFFF) * 0x2C9277B5 ^ (key >> 31) * 0x5F356495
+    return (((mixed ^ (mixed >> 29)) & 0x7FFFFFFF) * keys.size) >> 31
+
+
+@kernel
 def place_of(keys, key):
     """Where a key is, or would be."""
-    mixed = (key & 0x7FFFFFFF) * 0x2C9277B5 ^ (key >> 31) * 0x5F356495
-    place = (mixed ^ (mixed >> 29)) & (keys.size - 1)
+    place = home_of(keys, key)
     while keys[place] != 0 and keys[place] != key + 1:
-        place = (place + 1) & (keys.size - 1)
+        place += 1
+        if place == keys.size:
+            place = 0
     return place
+
+
+@kernel
+def take_out(keys, values, at):
+    """Leave the place of a key; those that were put farther from their homes because of it come closer."""
+    gap, place = at, at
+    while True:
+        place += 1
+        if place == keys.size:
+            place = 0
+        if keys[place] == 0:
+            break
+        if (place - home_of(keys, keys[place] - 1)) % keys.size >= (place - gap) % keys.size:
+            keys[gap], values[gap] = keys[place], values[place]
+            gap = place
+    keys[gap] = 0
 
 
 @kernel
@@ -89,6 +119,15 @@ def pair_key(left, right):
 def node_code(level, column, row):
     """One number for a node of any level."""
     return ((np.int64(1) << level | row) << level) | column
+
+
+@kernel
+def level_of_node(code):
+    """The level of the node with this code."""
+    level = 0
+    while code >> (2 * level + 2):
+        level += 1
+    return level
 
 
 @kernel

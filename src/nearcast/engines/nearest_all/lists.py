@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 
+from nearcast.engines.blocks import block_room, cut_block, give_block
 from nearcast.engines.nearest_all.layout import (
+    FREE_BLOCK,
     MOST_BLOCKS,
     N_BLOCKS,
     N_DEAD,
-    N_LISTS,
+    N_SEEN,
     NOTHING,
     REVIVED,
     UNRANKED,
-    USED,
-    place_of,
+    chance_of,
 )
+from nearcast.engines.reach import NO_WORD
 from nearcast.jit import NEED_ROOM, kernel
 
 _LOOKED = 32  # entries among which an old one of the same subscription is looked for
@@ -35,10 +37,15 @@ def block_chance(p_most, p_sum, n_words):
 @kernel
 def new_block(tree, low, p, following):
     """A block for one word and no entries yet."""
-    at = tree.heads[N_BLOCKS]
-    tree.heads[N_BLOCKS] += 1
-    block = tree.blocks[at]
-    block.start, block.n_rows, block.room, block.next = 0, 0, NOTHING, following
+    heads, blocks = tree.heads, tree.blocks
+    at = heads[FREE_BLOCK]
+    if at == NOTHING:
+        at = heads[N_BLOCKS]
+        heads[N_BLOCKS] += 1
+    else:
+        heads[FREE_BLOCK] = blocks[at].next
+    block = blocks[at]
+    block.start, block.n_rows, block.size_class, block.next = 0, 0, NOTHING, following
     block.low, block.high, block.n_words, block.p_most, block.p_sum = low, low, 1, p, p
     return at
 
@@ -93,15 +100,9 @@ def choose_block(tree, head, rank, p, theta):
 
 
 @kernel
-def block_for(tree, key, rank, p, theta):
-    """The block of the list with this key that a subscription belongs in, made if need be; room was promised."""
-    place = place_of(tree.list_keys, key)
+def block_for(tree, place, rank, p, theta):
+    """The block of the list at this place that a subscription belongs in, made if need be; room was promised."""
     blocks = tree.blocks
-    if tree.list_keys[place] == 0:
-        tree.list_keys[place] = key + 1
-        tree.heads[N_LISTS] += 1
-        tree.list_heads[place] = new_block(tree, rank, p, NOTHING)
-        return tree.list_heads[place]
     head = tree.list_heads[place]
     if rank == UNRANKED:
         if blocks[head].low != UNRANKED:
@@ -123,24 +124,17 @@ def block_for(tree, key, rank, p, theta):
 
 
 @kernel
-def grow_block(tree, block):
-    """Give a full block a range of twice the room; returns whether there was one."""
-    ranges, entries, room = tree.ranges, tree.entries, block.room + 1
-    start = ranges[room] - 1
-    if start >= 0:
-        ranges[room] = entries[start].slot
-    else:
-        start = ranges[USED]
-        if start + (1 << room) > entries.size:
-            return False
-        ranges[USED] = start + (1 << room)
+def move_block(tree, block, size_class):
+    """Give a block another range; returns whether there was one."""
+    entries = tree.entries
+    start = cut_block(tree.ranges, entries["slot"], size_class)
+    if start == NEED_ROOM:
+        return False
     for i in range(block.n_rows):
-        entries[start + i].slot = entries[block.start + i].slot
-        entries[start + i].generation = entries[block.start + i].generation
-    if block.room != NOTHING:
-        entries[block.start].slot = ranges[block.room]
-        ranges[block.room] = block.start + 1
-    block.start, block.room = start, room
+        entries[start + i] = entries[block.start + i]
+    if block.size_class != NOTHING:
+        give_block(tree.ranges, entries["slot"], block.size_class, block.start)
+    block.start, block.size_class = start, size_class
     return True
 
 
@@ -157,9 +151,31 @@ def push(tree, at, slot, generation):
             tree.heads[N_DEAD] -= 1
             tree.heads[REVIVED] += 1
             return 0
-    if (block.room == NOTHING or block.n_rows == 1 << block.room) and not grow_block(tree, block):
+    full = block.size_class == NOTHING or block.n_rows == block_room(block.size_class)
+    if full and not move_block(tree, block, block.size_class + 1):
         return NEED_ROOM
     entries[block.start + block.n_rows].slot = slot
     entries[block.start + block.n_rows].generation = generation
     block.n_rows += 1
     return 0
+
+
+@kernel
+def push_single(tree, habits, filed, place, slot, generation):
+    """Put an entry into the place of a single one that is dead; else make that one a block and return False."""
+    at = ~tree.list_heads[place]
+    entry = tree.entries[at]
+    own = filed[entry.slot]
+    if entry.slot == slot or own.generation != entry.generation:
+        tree.heads[N_DEAD] -= 1
+        tree.heads[REVIVED] += entry.slot == slot
+        entry.slot, entry.generation = slot, generation
+        return True
+    rank, p = UNRANKED, 1.0
+    if own.word != NO_WORD:
+        rank, p = habits.ranks[own.word], chance_of(habits.seen, tree.heads[N_SEEN], own.word)
+    made = new_block(tree, rank, p, NOTHING)
+    block = tree.blocks[made]
+    block.start, block.n_rows, block.size_class = at, 1, 0
+    tree.list_heads[place] = made
+    return False

@@ -1,4 +1,8 @@
-"""Arriving messages look up the blocks that concern them; each block is scanned once for all of them."""
+"""Arriving messages look up the blocks that concern them; each block is scanned once for all of them.
+
+Prefixes, lists, entries and boxes lie anywhere in memory. A message therefore goes through them in stages, all of its
+words at once, and each stage has fetched what the next one reads.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +12,26 @@ from nearcast.engines.nearest_all.layout import (
     CANDIDATES,
     CHILDREN,
     HISTOGRAM,
-    MOST_WORDS,
     N_DEAD,
     N_SEEN,
     NOTHING,
     PROBED,
+    SINGLE,
     TOUCHED,
     UNLINKED,
     UNRANKED,
     first_cell,
+    home_of,
     node_code,
     pair_key,
     place_of,
 )
 from nearcast.engines.reach import NO_WORD
-from nearcast.jit import NEED_ROOM, kernel
+from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.cells import cell_index
 from nearcast.space.distance import EUCLIDEAN, wrap
+
+_AHEAD = 8  # units, and entries of a block, between the steps of reading ahead
 
 
 @kernel
@@ -60,69 +67,107 @@ def order_words(messages, message, habits, words, ranks):
 
 
 @kernel
-def add_blocks(tree, prefix, last, ranks, place, units, n, event):
-    """Write block << 32 | event for the blocks of a prefix that concern a message; returns how many, `n` included.
+def find_prefixes(tree, words, n_prefix, queue):
+    """Write prefix << 32 | position of its last word for all prefixes that a message holds; returns queue and number.
 
-    `last` is the position of the prefix's last word in the message, `ranks` are those of all its words; `place` is
-    column, row and height. Room for all must be there, or NEED_ROOM is returned.
-
-    Paper: [CKQST] section 3.2, theorems 1 and 2: only intervals that hold a word of the message.
+    The queue has room for all words, and may come back as a larger one.
     """
-    column, row, height = place
-    levels = tree.prefixes[prefix].levels & ~CHILDREN
-    blocks, level = tree.blocks, 0
-    while levels >> level:
-        if levels >> level & 1:
-            up = height - level
-            key = pair_key(node_code(level, column >> up, row >> up), prefix)
-            tree.heads[PROBED] += 1
-            found = place_of(tree.list_keys, key)
-            at = tree.list_heads[found] if tree.list_keys[found] != 0 else NOTHING
-            following = last + 1
-            while at != NOTHING:
-                block = blocks[at]
-                if block.low != UNRANKED:
-                    while following < ranks.size and ranks[following] < block.low:
-                        following += 1
-                    if following == ranks.size:
-                        break
-                if block.n_rows > 0 and (block.low == UNRANKED or ranks[following] <= block.high):
-                    if n == units.size:
-                        return NEED_ROOM
-                    units[n] = np.int64(at) << 32 | np.int64(event)
+    firsts, prefixes, keys, ids = tree.firsts, tree.prefixes, tree.prefix_keys, tree.prefix_ids
+    n = first = 0
+    for i in range(words.size):
+        prefetch(firsts, words[i])
+    for i in range(words.size):
+        if firsts[words[i]] != NOTHING:
+            prefetch(prefixes, firsts[words[i]])
+            queue[n] = np.int64(firsts[words[i]]) << 32 | i
+            n += 1
+    for _ in range(1, n_prefix):
+        end = n
+        for at in range(first, end):
+            prefix, following = queue[at] >> 32, (queue[at] & 0xFFFFFFFF) + 1
+            if prefixes[prefix].levels & CHILDREN == 0:
+                continue
+            if n + words.size > queue.size:
+                larger = np.empty(2 * (n + words.size), dtype=np.int64)
+                larger[:n] = queue[:n]
+                queue = larger
+            for i in range(following, words.size):
+                prefetch(keys, home_of(keys, pair_key(prefix, words[i])))
+            for i in range(following, words.size):
+                place = place_of(keys, pair_key(prefix, words[i]))
+                if keys[place] != 0:
+                    prefetch(prefixes, ids[place])
+                    queue[n] = np.int64(ids[place]) << 32 | i
                     n += 1
-                at = block.next
-        level += 1
-    return n
+        first = end
+    return queue, n
 
 
 @kernel
-def look_up(tree, words, ranks, place, n_prefix, units, n, event):
-    """`add_blocks` for every prefix of up to `n_prefix` words of a message that somebody is filed under."""
-    position = np.zeros(MOST_WORDS, dtype=np.int64)  # of the word at each depth
-    prefix = np.zeros(MOST_WORDS + 1, dtype=np.int64)  # that leads to each depth
-    depth = 0
-    while depth >= 0:
-        at = position[depth]
-        if at == words.size:
-            depth -= 1
+def find_lists(tree, place, queue, n, probes):
+    """Write the head of each list of these prefixes, and where its prefix is in the queue; returns how many.
+
+    `place` is column, row and height of the message's lowest node. `probes` has two columns and room for all levels.
+    """
+    column, row, height = place
+    prefixes, keys, list_heads, blocks = tree.prefixes, tree.list_keys, tree.list_heads, tree.blocks
+    n_probes = 0
+    for i in range(n):
+        prefix = queue[i] >> 32
+        prefixes[prefix].hits += 1
+        levels, level = prefixes[prefix].levels & ~CHILDREN, 0
+        while levels >> level:
+            if levels >> level & 1:
+                up = height - level
+                key = pair_key(node_code(level, column >> up, row >> up), prefix)
+                home = home_of(keys, key)
+                prefetch(keys, home)
+                prefetch(list_heads, home)
+                probes[n_probes, 0], probes[n_probes, 1] = key, i
+                n_probes += 1
+            level += 1
+    n_found = 0
+    for i in range(n_probes):
+        found = place_of(keys, probes[i, 0])
+        if keys[found] != 0:
+            prefetch(blocks, list_heads[found])
+            probes[n_found, 0], probes[n_found, 1] = list_heads[found], probes[i, 1]
+            n_found += 1
+    tree.heads[PROBED] += n_probes
+    return n_found
+
+
+@kernel
+def add_blocks(tree, probes, queue, ranks, units, n, event):
+    """Write block << 32 | event for the blocks of lists that concern a message; returns how many, `n` included.
+
+    `ranks` are those of all words of the message. Room for all must be there, or NEED_ROOM is returned. A list of one
+    entry is written with that entry instead of a block.
+
+    Paper: [CKQST] section 3.2, theorems 1 and 2: only intervals that hold a word of the message.
+    """
+    blocks = tree.blocks
+    for i in range(probes.shape[0]):
+        at, following = probes[i, 0], (queue[probes[i, 1]] & 0xFFFFFFFF) + 1
+        if at < 0:
+            if n == units.size:
+                return NEED_ROOM
+            units[n] = (~at | SINGLE) << 32 | np.int64(event)
+            n += 1
             continue
-        position[depth] = at + 1
-        if depth == 0:
-            found = tree.firsts[words[at]]
-        else:
-            key = pair_key(prefix[depth], words[at])
-            where = place_of(tree.prefix_keys, key)
-            found = tree.prefix_ids[where] if tree.prefix_keys[where] != 0 else NOTHING
-        if found == NOTHING:
-            continue
-        tree.prefixes[found].hits += 1
-        n = add_blocks(tree, found, at, ranks, place, units, n, event)
-        if n == NEED_ROOM:
-            return NEED_ROOM
-        if depth + 1 < n_prefix and tree.prefixes[found].levels & CHILDREN:
-            depth += 1
-            prefix[depth], position[depth] = found, at + 1
+        while at != NOTHING:
+            block = blocks[at]
+            if block.low != UNRANKED:
+                while following < ranks.size and ranks[following] < block.low:
+                    following += 1
+                if following == ranks.size:
+                    break
+            if block.n_rows > 0 and (block.low == UNRANKED or ranks[following] <= block.high):
+                if n == units.size:
+                    return NEED_ROOM
+                units[n] = np.int64(at) << 32 | np.int64(event)
+                n += 1
+            at = np.int64(block.next)
     return n
 
 
@@ -139,6 +184,7 @@ def collect_many(tree, habits, steps, events, messages, where, settings, units):
     n_prefix, height, _ = settings
     n, side = 0, 1 << height
     words, ranks = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
+    queue, probes = np.empty(256, dtype=np.int64), np.empty((1024, 2), dtype=np.int64)
     for event in range(events[0], events[1]):
         if steps.arrivals[event] < 0:
             continue
@@ -149,7 +195,13 @@ def collect_many(tree, habits, steps, events, messages, where, settings, units):
         note(tree, habits, x, message.y, bounds)
         n_words = order_words(messages, message, habits, words, ranks)
         place = (cell_index(bounds[0], bounds[2], side, x), cell_index(bounds[1], bounds[3], side, message.y), height)
-        n = look_up(tree, words[:n_words], ranks[:n_words], place, n_prefix, units, n, event)
+        if n_words > queue.size:
+            queue = np.empty(2 * n_words, dtype=np.int64)
+        queue, n_found = find_prefixes(tree, words[:n_words], n_prefix, queue)
+        if n_found * (height + 1) > probes.shape[0]:
+            probes = np.empty((2 * n_found * (height + 1), 2), dtype=np.int64)
+        n_found = find_lists(tree, place, queue, n_found, probes)
+        n = add_blocks(tree, probes[:n_found], queue, ranks[:n_words], units, n, event)
         if n == NEED_ROOM:
             return NEED_ROOM
     return n
@@ -165,33 +217,65 @@ def holds(messages, message, word):
 
 
 @kernel
+def fetch_ahead(blocks, entries, filed, units, first):
+    """Have read ahead what the units after `first` will touch."""
+    if first + 3 * _AHEAD < units.size:
+        at = units[first + 3 * _AHEAD] >> 32
+        if at & SINGLE:
+            prefetch(entries, at & ~SINGLE)
+        else:
+            prefetch(blocks, at)
+    if first + 2 * _AHEAD < units.size:
+        at = units[first + 2 * _AHEAD] >> 32
+        if at & SINGLE:
+            prefetch(filed, entries[at & ~SINGLE].slot)
+        else:
+            prefetch(entries, blocks[at].start)
+    if first + _AHEAD < units.size:
+        at = units[first + _AHEAD] >> 32
+        if at & SINGLE == 0:
+            start = blocks[at].start
+            for i in range(start, start + min(_AHEAD, blocks[at].n_rows)):
+                prefetch(filed, entries[i].slot)
+
+
+@kernel
 def scan_blocks(tree, filed, steps, messages, metric, units, pairs, n):
     """Write event << 32 | slot for all in these blocks whose box and next word fit; returns how many with those before.
 
-    `units` are sorted, so that a block comes once with all its events. Dead entries are removed. Returns NEED_ROOM if
-    `pairs` is too small; then it can be called again.
+    `units` are sorted, so that a block comes once with all its events. Dead entries of blocks are removed. Returns
+    NEED_ROOM if `pairs` is too small; then it can be called again.
 
     Paper: [CKQST] section 3.5, algorithm 2.
     Departs: rows of a block are not sorted by their next word, since they lie side by side and looking at each costs
     less than keeping order; the next word is looked for in the message, so that no pair is reported twice.
     """
-    heads, entries = tree.heads, tree.entries
-    first = 0
+    heads, blocks, entries = tree.heads, tree.blocks, tree.entries
+    first = begun = 0
+    n_before, n_touched = n, 0
     while first < units.size:
         at = units[first] >> 32
         end = first + 1
         while end < units.size and units[end] >> 32 == at:
             end += 1
-        block = tree.blocks[at]
-        i = block.start
-        while i < block.start + block.n_rows:
+        while begun < end:
+            fetch_ahead(blocks, entries, filed, units, begun)
+            begun += 1
+        single = at & SINGLE != 0
+        i = at & ~SINGLE if single else np.int64(blocks[at].start)
+        stop = i + 1 if single else i + blocks[at].n_rows
+        while i < stop:
+            if i + _AHEAD < stop:
+                prefetch(filed, entries[i + _AHEAD].slot)
             slot = entries[i].slot
             own = filed[slot]
-            heads[TOUCHED] += 1
+            n_touched += 1
             if own.generation != entries[i].generation:
-                block.n_rows -= 1
-                last = entries[block.start + block.n_rows]
-                entries[i].slot, entries[i].generation = last.slot, last.generation
+                if single:
+                    break
+                stop -= 1
+                blocks[at].n_rows -= 1
+                entries[i].slot, entries[i].generation = entries[stop].slot, entries[stop].generation
                 heads[N_DEAD] -= 1
                 heads[UNLINKED] += 1
                 continue
@@ -207,7 +291,8 @@ def scan_blocks(tree, filed, steps, messages, metric, units, pairs, n):
                     return NEED_ROOM
                 pairs[n] = np.int64(event) << 32 | np.int64(slot)
                 n += 1
-                heads[CANDIDATES] += 1
             i += 1
         first = end
+    heads[TOUCHED] += n_touched
+    heads[CANDIDATES] += n - n_before
     return n

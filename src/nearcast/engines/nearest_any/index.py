@@ -6,30 +6,38 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Ints, Longs, with_room
+from nearcast.columns.arena import Array, Ints, Longs, State, ranges, with_room
 from nearcast.columns.messages import MessageLayout
 from nearcast.columns.subscriptions import PointLayout
+from nearcast.engines.blocks import N_HEADS as N_RANGES
+from nearcast.engines.blocks import USED, block_class, block_room
 from nearcast.engines.contract import Stats
-from nearcast.engines.nearest_any.file import file_many, finest, forget, n_needed, relink
+from nearcast.engines.nearest_any.file import file_many, finest, forget, note_levels, relist
 from nearcast.engines.nearest_any.layout import (
     CANDIDATES,
     DEEPEST,
-    END,
     ENTRY,
-    FREE_ENTRY,
+    LEVELS,
+    LIST,
     N_DEAD,
-    N_ENTRIES,
     N_HEADS,
+    N_LISTS,
+    NO_BLOCK,
+    NO_LIST,
+    NOTED,
+    TAKEN,
     TOUCHED,
     UNLINKED,
     GridLayout,
 )
-from nearcast.engines.nearest_any.match import find_many, sweep_dead
+from nearcast.engines.nearest_any.match import find_many
+from nearcast.engines.nearest_any.sweep import pack, sweep_some
 from nearcast.errors import InvalidInput
 from nearcast.space.space import Space
 from nearcast.window.window import Steps
 
 _LEAST = 1024  # dead entries not worth a sweep
+_PACE = 8  # places of lists, and slots, that are looked at for each subscription that is filed or ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +47,7 @@ class Settings:
     Parameters
     ----------
     finest
-        The finest grid has 2**finest columns and rows; by default about one cell for each subscription.
+        The finest grid has 2**finest columns and rows; by default about four cells for each subscription.
     """
 
     finest: int | None = None
@@ -55,12 +63,11 @@ class GridIndex:
     def __init__(self, space: Space, settings: Settings) -> None:
         self._where = (space.metric_code, space.bounds)
         self._settings = settings
-        heads = np.zeros(N_HEADS, dtype=np.int64)
-        heads[FREE_ENTRY] = END
         self._layout = GridLayout(
-            heads, np.full(16, END, np.int32), np.zeros(16, dtype=ENTRY), np.zeros(0, dtype=np.int32)
-        )
-        self._n_filed = 0
+            np.zeros(N_HEADS, np.int64), np.zeros(16, LIST), np.zeros(16, ENTRY), np.zeros(N_RANGES, np.int64),
+            np.zeros(0, np.int32), np.zeros(0, np.int32),
+        )  # fmt: skip
+        self._n_filed = 0  # entries that are alive
 
     def deepest(self, n_all: int) -> int:
         """Level of the finest grid for so many subscriptions."""
@@ -70,27 +77,67 @@ class GridIndex:
         self, filed: Array, subscriptions: PointLayout, buffers: Array, slots: Ints, n_all: int, n_terms: int
     ) -> None:
         """File these subscriptions, each once, by the balls that they have now."""
-        grid, heads = self._layout, self._layout.heads
-        room = int(heads[N_ENTRIES]) + n_needed(subscriptions, slots)
-        grid = grid._replace(entries=with_room(grid.entries, room), levels=with_room(grid.levels, n_terms))
-        if room > grid.buckets.size:
-            grid = grid._replace(buckets=np.full(1 << int(room).bit_length(), END, np.int32))
-            relink(grid)
-        self._layout = grid
+        grid = self._layout
+        self._layout = grid._replace(
+            levels=with_room(grid.levels, n_terms),
+            coming=with_room(grid.coming, n_terms),
+        )
         self._n_filed -= int(filed["n_rows"][slots].sum())
-        file_many(grid, filed, subscriptions, buffers, slots, self._where, self.deepest(n_all))
+        done = 0
+        while True:
+            done += file_many(
+                self._layout, filed, subscriptions, buffers, slots[done:], self._where, self.deepest(n_all)
+            )
+            if done == slots.size:
+                break
+            self._grow(int(subscriptions.rows["n_terms"][slots[done]]))
         self._n_filed += int(filed["n_rows"][slots].sum())
-        self._sweep(filed)
+        self._note(filed, subscriptions, slots.size)
+        self._sweep(filed, slots.size)
+
+    def _grow(self, n_lists: int) -> None:
+        """Room for so many more lists, and for any list to grow."""
+        grid = self._layout
+        n_lists += int(grid.heads[N_LISTS])
+        if 4 * n_lists > 3 * grid.lists.size:
+            lists = np.zeros(max(4 * n_lists // 3 + 1, grid.lists.size * 5 // 4), dtype=LIST)
+            relist(grid.lists, lists)
+            grid = grid._replace(lists=lists)
+        lists = grid.lists[grid.lists["start"] >= 0]
+        longest = int(block_room(block_class(int(lists["n_rows"].max(initial=0)) + 1)))
+        self._layout = grid._replace(entries=with_room(grid.entries, int(grid.ranges[USED]) + longest + n_lists // 16))
+
+    def _note(self, filed: Array, subscriptions: PointLayout, n_slots: int) -> None:
+        """Look at some subscriptions; after all were, words forget the levels that none of theirs is filed at."""
+        grid, heads = self._layout, self._layout.heads
+        n_all = min(filed.size, subscriptions.rows.size)
+        end = min(n_all, int(heads[NOTED]) + _PACE * n_slots)
+        note_levels(grid, filed, subscriptions, int(heads[NOTED]), end)
+        heads[NOTED] = end
+        if end == n_all:
+            grid.levels[:] = grid.coming
+            grid.coming[:] = 0
+            heads[LEVELS], heads[NOTED] = np.bitwise_or.reduce(grid.levels, initial=0), 0
 
     def forget(self, filed: Array, slots: Ints) -> None:
         """These subscriptions end."""
         self._n_filed -= int(filed["n_rows"][slots].sum())
         forget(self._layout, filed, slots)
-        self._sweep(filed)
+        self._sweep(filed, slots.size)
 
-    def _sweep(self, filed: Array) -> None:
-        if self._layout.heads[N_DEAD] > self._n_filed + _LEAST:
-            sweep_dead(self._layout, filed)
+    def _sweep(self, filed: Array, n_slots: int) -> None:
+        if self._layout.heads[N_DEAD] > self._n_filed // 32 + _LEAST:
+            sweep_some(self._layout, filed, _PACE * n_slots)
+            if self._layout.ranges[USED] > 2 * self._layout.heads[TAKEN] + _LEAST:
+                self._pack()
+
+    def _pack(self) -> None:
+        """Give back the room that long lists have left behind when balls closed: about once in the life of a grid."""
+        grid = self._layout
+        taken = int(grid.heads[TAKEN])
+        entries, free = np.zeros(taken + taken // 8 + 16, dtype=ENTRY), np.zeros(N_RANGES, dtype=np.int64)
+        pack(grid, entries, free)
+        self._layout = grid._replace(entries=entries, ranges=free)
 
     def find(
         self, filed: Array, steps: Steps, first: int, end: int, messages: MessageLayout, pairs: Longs
@@ -101,36 +148,46 @@ class GridIndex:
 
     def check(self, filed: Array, slots: Ints) -> None:
         """Assert that exactly these subscriptions have exactly the entries that they count."""
-        heads, buckets, entries, _ = self._layout
-        seen = np.zeros(filed.size, dtype=np.int64)
-        n_dead = n_linked = 0
-        for first in buckets[buckets != END].tolist():
-            at = first
-            while at != END:
-                entry = entries[at]
-                alive = filed["generation"][entry["slot"]] == entry["generation"]
-                seen[entry["slot"]] += int(alive)
-                n_dead += int(not alive)
-                n_linked += 1
-                at = int(entry["next"])
-        assert n_dead == heads[N_DEAD]
-        assert int(seen.sum()) == self._n_filed
-        assert n_linked <= heads[N_ENTRIES]
+        heads, lists, entries = self._layout[:3]
+        used = lists[lists["hash"] != NO_LIST]
+        assert used.size == heads[N_LISTS]
+        assert np.unique(used["hash"]).size == used.size
+        single, several = used[used["start"] < 0], used[(used["start"] >= 0) & (used["size_class"] != NO_BLOCK)]
+        starts = several["start"].astype(np.int64)
+        rooms = np.array([block_room(n) for n in several["size_class"].tolist()], dtype=np.int64)
+        assert (several["n_rows"] <= rooms).all()
+        assert rooms.sum() == heads[TAKEN]
+        assert np.unique(ranges(starts, rooms)).size == rooms.sum(), "lists overlap"
+        rows = entries[ranges(starts, several["n_rows"])]
+        owners = np.concatenate([rows["slot"], ~single["start"]])
+        alive = filed["generation"][owners] == np.concatenate([rows["generation"], single["n_rows"]])
+        seen = np.bincount(owners[alive], minlength=filed.size)
+        assert int((~alive).sum()) == heads[N_DEAD]
+        assert int(alive.sum()) == self._n_filed
         assert (seen[slots] == filed["n_rows"][slots]).all()
 
     @property
     def nbytes(self) -> int:
         """Bytes in use; room ahead is never touched, so the system has not given it out yet."""
-        heads, buckets, entries, levels = self._layout
-        return buckets.nbytes + entries[: heads[N_ENTRIES]].nbytes + levels.nbytes
+        _, lists, entries, blocks, levels, coming = self._layout
+        return lists.nbytes + entries[: blocks[USED]].nbytes + levels.nbytes + coming.nbytes
 
     def stats(self) -> Stats:
         heads = self._layout.heads
         return {
             "entries": self._n_filed,
+            "lists": int(heads[N_LISTS]),
             "dead": int(heads[N_DEAD]),
             "touched": int(heads[TOUCHED]),
             "candidates": int(heads[CANDIDATES]),
             "unlinked": int(heads[UNLINKED]),
             "bytes": self.nbytes,
         }
+
+    def state(self) -> State:
+        grid = self._layout
+        return {**grid._asdict(), "entries": grid.entries[: grid.ranges[USED]], "n_filed": self._n_filed}
+
+    def load(self, state: State) -> None:
+        self._layout = GridLayout(*(state[name] for name in GridLayout._fields))
+        self._n_filed = state["n_filed"]

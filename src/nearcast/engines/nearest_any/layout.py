@@ -1,8 +1,8 @@
-"""The index as arrays: entries in chains by the hash of cell and word.
+"""The index as arrays: lists of entries, found by the hash of cell and word.
 
 Cells belong to a pyramid of grids: level l has 2**l columns and rows, level 0 one cell for everything. An entry says
-that a subscription is filed under one of its words in one cell. Chains hold whatever falls into their bucket; an entry
-knows its whole hash, so that hardly any stranger is looked at, and one that is fails the exact check.
+that a subscription is filed under one of its words in one cell, and where around that cell its ball lies. A list holds
+whatever has the same hash; strangers in it fail the exact check. Most lists have one entry, kept in the list's own row.
 """
 
 from __future__ import annotations
@@ -15,34 +15,88 @@ from nearcast.columns.arena import Array, Ints, Longs, record
 from nearcast.jit import kernel
 
 DEEPEST = 14  # level of the finest grid that there can be
-END = -1  # of a chain
+NO_LIST = 0  # hash of a place without a list
 
-ENTRY = record(("slot", "i4"), ("next", "i4"), ("hash", "i4"), ("generation", "i4"))
+LIST = record(
+    ("hash", "i4"),
+    ("start", "i4"),  # its first entry; ~ the slot of a list that is a single entry by itself
+    ("n_rows", "i4"),  # its entries; the generation of a single one
+    ("size_class", "i4"),  # of the block of its entries, see blocks.py, or NO_BLOCK; the box of a single one
+)
+ENTRY = record(("slot", "i4"), ("generation", "i4"), ("box", "i4"))  # box: see `pack_box`
+NO_BLOCK = -1
 
-N_ENTRIES, FREE_ENTRY, N_DEAD, LEVELS = range(4)  # positions in `heads`: used, first free, dead, levels in use
-TOUCHED, CANDIDATES, UNLINKED = range(4, 7)  # and counts of work
-N_HEADS = 7
+N_LISTS, N_DEAD, LEVELS, SWEPT, NOTED = range(5)  # positions in `heads`: lists, dead entries, levels in use, cursors
+TAKEN = 5  # rows of all blocks that lists have
+TOUCHED, CANDIDATES, UNLINKED = range(6, 9)  # and counts of work
+N_HEADS = 9
 
 
 class GridLayout(NamedTuple):
     """All filed subscriptions."""
 
     heads: Longs  # int64[N_HEADS]
-    buckets: Ints  # int32[power of 2]: first entry of each chain, or END
-    entries: Array  # ENTRY[]
-    levels: Ints  # int32[n_terms]: bit l is set where something was filed under the word at level l
+    lists: Array  # LIST[]: by hash, with gaps
+    entries: Array  # ENTRY[]: the pool of lists
+    ranges: Longs  # int64[blocks.N_HEADS]: which of it is free
+    levels: Ints  # int32[n_terms]: bit l is set where something may be filed under the word at level l
+    coming: Ints  # int32[n_terms]: the same, of what was filed or looked at since `levels` were last made
 
 
 @kernel
 def hash_of(cell, term):
-    """31 bits of a cell's code, its level included, and a word."""
+    """31 bits of a cell's code, its level included, and a word; never NO_LIST."""
     mixed = np.int64(cell) * 0x2C9277B5
     mixed = ((mixed ^ (mixed >> 32)) & 0x7FFFFFFF) ^ np.int64(term)
     mixed = (mixed & 0x7FFFFFFF) * 0x5F356495
-    return (mixed ^ (mixed >> 29)) & 0x7FFFFFFF
+    return max(1, (mixed ^ (mixed >> 29)) & 0x7FFFFFFF)
 
 
 @kernel
 def cell_code(level, column, row):
     """One number for a cell of any level up to DEEPEST."""
     return ((np.int64(1) << level | row) << level) | column
+
+
+@kernel
+def home_of(lists, wanted):
+    """The place where a list of this hash is looked for first."""
+    return (np.int64(wanted) * lists.size) >> 31
+
+
+@kernel
+def place_of(lists, wanted):
+    """Where the list of this hash is, or would be."""
+    place = home_of(lists, wanted)
+    while lists[place].hash != NO_LIST and lists[place].hash != wanted:
+        place += 1
+        if place == lists.size:
+            place = 0
+    return place
+
+
+@kernel
+def around(low, high, level, cell, value):
+    """Where a value lies around a cell: steps from 0, half a cell before it, to 255, half a cell behind it and beyond.
+
+    Never smaller when the value grows, so a place inside a box is inside its steps.
+    """
+    side = (high - low) / (1 << level)
+    if not side > 0.0:
+        return 0
+    steps = (float(value) - (low + side * (cell - 0.5))) / side * 128.0
+    if not steps > 0.0:
+        return 0
+    return 255 if steps >= 255.0 else int(steps)
+
+
+@kernel
+def pack_box(x0, y0, x1, y1):
+    """Four steps of `around` in 32 bits."""
+    return x0 | y0 << 8 | x1 << 16 | (y1 - 128) << 24
+
+
+@kernel
+def box_holds(box, step_x, step_y):
+    """Does a packed box hold these steps?"""
+    return box & 255 <= step_x <= box >> 16 & 255 and box >> 8 & 255 <= step_y <= (box >> 24) + 128

@@ -10,20 +10,15 @@ from nearcast.columns.shapes import CIRCLE
 from nearcast.engines.checks import NO_MATCH, rank, similarity, within_matches
 from nearcast.engines.keeping import (
     DONE,
-    FILLING,
     FIND_ROOM,
     FINDING,
     LEAVING,
-    OFFERING,
     PHASE,
-    SHORT,
     STEP,
-    anyone_short,
     end_event,
+    keep_found,
     leave_expired,
     note_found,
-    offer_found,
-    room_to_settle,
 )
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.regions import in_box
@@ -132,11 +127,8 @@ def keep_steps(kind, steps, cursor, messages, subscriptions, where, words, found
                 if n == NEED_ROOM:
                     return FIND_ROOM
             note_found(cursor, n)
-        if cursor[PHASE] == OFFERING and offer_found(steps, cursor, messages, found, results, policy) == NEED_ROOM:
-            return NEED_ROOM
-        if cursor[PHASE] == FILLING and anyone_short(cursor, results):
-            return SHORT
-        if not room_to_settle(results):
-            return NEED_ROOM
+        code = keep_found(steps, cursor, messages, found, results, policy)
+        if code != DONE:
+            return code
         end_event(cursor, results)
     return DONE

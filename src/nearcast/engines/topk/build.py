@@ -14,10 +14,10 @@ from nearcast.engines.topk.groups import (
     unfile_posting,
     widen_cell,
 )
-from nearcast.engines.topk.keys import code_of, key_of, rest_of, tilt_of
+from nearcast.engines.topk.keys import code_of, face_of, key_of, rest_of, tilt_of
 from nearcast.engines.topk.layout import BUILDS, MANY, REST_BITS
 from nearcast.jit import kernel
-from nearcast.window.curve import CURVE_BITS, to_point
+from nearcast.window.curve import CURVE_BITS
 
 _GROWTH = 2  # a word is cut anew when it has so many times the postings, or has shrunk by the square of it
 _DEPTH = 3 * CURVE_BITS + 4  # ranges that wait while a square is cut into quarters, again and again
@@ -104,6 +104,29 @@ def collect(index, term, shape):
 
 
 @kernel
+def fill_cell(index, first, marks, keys):
+    """Put postings into the groups of an empty cell, each of which gets a block that holds all its own."""
+    groups = index.groups
+    last = first + groups[first].n_more
+    own = np.empty(marks.size, dtype=np.int64)
+    for i in range(marks.size):
+        own[i] = first
+        while own[i] < last and groups[own[i] + 1].low <= index.faces[marks[i] >> REST_BITS].alpha:
+            own[i] += 1
+        groups[own[i]].n += 1
+    for at in range(first, last + 1):
+        if groups[at].n > 0:
+            groups[at].room = block_class(groups[at].n)
+            groups[at].start = take_block(index.posting_blocks, index.postings["mark"], groups[at].room)
+            groups[at].n = 0
+    for i in range(marks.size):
+        face = index.faces[marks[i] >> REST_BITS]
+        add_posting(index, own[i], marks[i], keys[i], tilt_of(np.float64(face.alpha)))
+        widen_cell(groups[first], face)
+    bound_cell(groups, first)
+
+
+@kernel
 def rebuild(index, term, shape):
     """Cut a word into cells and groups anew; returns False, and does nothing, if there is no room."""
     marks, keys, codes = collect(index, term, shape)
@@ -138,14 +161,7 @@ def rebuild(index, term, shape):
             groups[at].n_more = groups[at + 1].n_more + 1
         if at > row.start and cell_of[at - row.start - 1] == cell:
             continue
-        for i in range(starts[cell], starts[cell + 1]):
-            face = index.faces[marks[i] >> REST_BITS]
-            own = at
-            while own < at + groups[at].n_more and groups[own + 1].low <= face.alpha:
-                own += 1
-            add_posting(index, own, marks[i], keys[i], tilt_of(face.alpha))
-            widen_cell(groups[at], face)
-        bound_cell(groups, at)
+        fill_cell(index, at, marks[starts[cell] : starts[cell + 1]], keys[starts[cell] : starts[cell + 1]])
     index.work[BUILDS] += 1
     return True
 
@@ -178,13 +194,13 @@ def file_many(index, slots, first, subscriptions, idf, buffers, shape):
             return i
         row = subscriptions.rows[slot]
         face = index.faces[slot]
-        face.x, face.y, face.z = to_point(shape.metric, row.x, row.y)
-        face.floor, face.alpha = buffers[slot].floor, row.share
+        face_of(face, row, buffers[slot].floor, shape.metric)
+        floor, alpha = np.float64(face.floor), np.float64(face.alpha)
         code = code_of(face, shape)
         for j in range(row.term_start, row.term_start + row.n_terms):
             reach, n_rest = rest_of(terms, counts, row, idf, j)
             mark = (np.int64(slot) << REST_BITS) + min(n_rest, MANY)
-            file_posting(index, slot, terms[j], code, mark, key_of(face.floor, face.alpha, reach))
+            file_posting(index, slot, terms[j], code, mark, key_of(floor, alpha, reach))
     return slots.size
 
 

@@ -10,19 +10,20 @@ from nearcast.columns.arena import Array
 from nearcast.columns.subscriptions import PointTable
 from nearcast.engines.blocks import block_room
 from nearcast.engines.topk.groups import find_group
-from nearcast.engines.topk.keys import code_of, key_of, rest_of, tilt_of
-from nearcast.engines.topk.layout import MANY, REST_BITS, Shape, SubscriptionLayout
-from nearcast.window.curve import to_point
+from nearcast.engines.topk.keys import code_of, face_of, key_of, rest_of, tilt_of
+from nearcast.engines.topk.layout import FACE, MANY, REST_BITS, Shape, SubscriptionLayout
 
 
 def check_index(index: SubscriptionLayout, shape: Shape, table: PointTable, buffers: Array) -> None:
     """Every word of every subscription is filed once, where it belongs, and no bound is too tight."""
     filed = _check_groups(index)
     layout, idf = table.layout, table.vocabulary.idf
+    right = np.zeros(1, dtype=FACE)
     for slot in table.used_slots.tolist():
         row, face = layout.rows[slot], index.faces[slot]
-        assert (face.x, face.y, face.z) == to_point(shape.metric, row.x, row.y)
-        assert (face.floor, face.alpha) == (buffers[slot].floor, row.share)
+        face_of(right[0], row, buffers[slot].floor, shape.metric)
+        assert face == right[0]
+        floor, alpha = np.float64(face.floor), np.float64(face.alpha)
         code = code_of(face, shape)
         for at in range(row.term_start, row.term_start + row.n_terms):
             term = int(layout.terms[at])
@@ -31,9 +32,9 @@ def check_index(index: SubscriptionLayout, shape: Shape, table: PointTable, buff
             assert group == own
             reach, n_rest = rest_of(layout.terms, layout.counts, row, idf, at)
             assert mark & MANY == min(n_rest, MANY)
-            assert key == key_of(face.floor, face.alpha, reach)
+            assert key == key_of(floor, alpha, reach)
             head = index.groups[first]
-            assert index.groups[own].tilt <= tilt_of(face.alpha)
+            assert index.groups[own].tilt <= tilt_of(alpha)
             assert head.x0 <= face.x <= head.x1, "point outside of its cell"
             assert head.y0 <= face.y <= head.y1, "point outside of its cell"
             assert head.z0 <= face.z <= head.z1, "point outside of its cell"

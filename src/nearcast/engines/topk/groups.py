@@ -127,7 +127,7 @@ def file_posting(index, slot, term, code, mark, key):
         clear_group(index.groups[row.start], 0, -1.0)
     face = index.faces[slot]
     first, at = find_group(index, term, code, face.alpha)
-    add_posting(index, at, mark, key, tilt_of(face.alpha))
+    add_posting(index, at, mark, key, tilt_of(np.float64(face.alpha)))
     widen_cell(index.groups[first], face)
     bound_cell(index.groups, first)
     row.n += 1
@@ -148,18 +148,17 @@ def unfile_posting(index, slot, term, code):
 
 @kernel
 def refile(index, subscriptions, idf, slot, floor, shape):
-    """The floor of a subscription has changed: move its postings to where they belong now."""
+    """The floor of a subscription, as the filter knows it, has changed: move its postings to where they belong now."""
     terms, counts = subscriptions.terms, subscriptions.counts
     row = subscriptions.rows[slot]
     face = index.faces[slot]
     face.floor = floor
+    floor, alpha = np.float64(face.floor), np.float64(face.alpha)
     code = code_of(face, shape)
     index.work[REFILED] += 1
     for i in range(row.term_start, row.term_start + row.n_terms):
         reach, n_rest = rest_of(terms, counts, row, idf, i)
         first, at = find_group(index, terms[i], code, face.alpha)
         take_posting(index, at, slot)
-        add_posting(
-            index, at, (slot << REST_BITS) + min(n_rest, MANY), key_of(floor, face.alpha, reach), tilt_of(face.alpha)
-        )
+        add_posting(index, at, (slot << REST_BITS) + min(n_rest, MANY), key_of(floor, alpha, reach), tilt_of(alpha))
         bound_cell(index.groups, first)

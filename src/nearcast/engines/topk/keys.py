@@ -15,18 +15,49 @@ import numpy as np
 
 from nearcast.jit import kernel
 from nearcast.space.distance import HAVERSINE
-from nearcast.window.curve import grid_line, hilbert
+from nearcast.window.curve import grid_line, hilbert, to_point
 
 _LOOSE = 1e-12
 _BLUR = 1e-6  # relative; more than a float32 is off
 _SHARP = 1e-9  # an alpha that is nearer to 1 leaves nothing to the text
 _STEEPEST = 1e9
+_FARTHEST = 1e38  # float32 knows no point much farther out
+_ALPHA_BLUR = 1e-7  # more than a float32 between 0 and 1 is off
 
 
 @kernel
 def rounded_down(value):
     """A float32 that is not above the value."""
     return np.float32(value - _BLUR * abs(value) - _LOOSE)
+
+
+@kernel
+def point_of(metric, x, y):
+    """The point of a place, drawn to where float32 knows it: no two points lie farther apart for that."""
+    x, y, z = to_point(metric, x, y)
+    return (
+        min(max(x, -_FARTHEST), _FARTHEST),
+        min(max(y, -_FARTHEST), _FARTHEST),
+        min(max(z, -_FARTHEST), _FARTHEST),
+    )
+
+
+@kernel
+def floor_of(floor):
+    """The floor as the filter knows it.
+
+    Alphas are rounded to float32, which changes a score by less than `_ALPHA_BLUR`: whoever reaches the floor with the
+    subscription's own alpha reaches this one with the rounded alpha.
+    """
+    return rounded_down(floor - _ALPHA_BLUR)
+
+
+@kernel
+def face_of(face, row, floor, metric):
+    """Write what the filter knows of a subscription: all keys and bounds are taken from it, never from the row."""
+    x, y, z = point_of(metric, row.x, row.y)
+    face.x, face.y, face.z = np.float32(x), np.float32(y), np.float32(z)
+    face.floor, face.alpha = floor_of(floor), np.float32(row.share)
 
 
 @kernel
@@ -79,9 +110,7 @@ def tilt_of(alpha):
 @kernel
 def code_of(face, shape):
     """Where along the curve a subscription lies. Latitudes are taken by their sines."""
-    x = face.x
-    y = face.y
+    x, y = np.float64(face.x), np.float64(face.y)
     if shape.metric == HAVERSINE:
-        x = math.atan2(face.y, face.x) * (180.0 / math.pi)
-        y = face.z
+        x, y = np.float64(math.atan2(y, x) * (180.0 / math.pi)), np.float64(face.z)
     return hilbert(grid_line(x, shape.x, shape.x_scale), grid_line(y, shape.y, shape.y_scale))

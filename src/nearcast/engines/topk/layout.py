@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from nearcast.columns.arena import Array, Longs, record
 
-FACE = record(  # what the filter knows of a subscription
-    ("x", "f8"),  # its point, see window/curve.py
-    ("y", "f8"),
-    ("z", "f8"),
-    ("floor", "f8"),  # of its buffer when its postings were last filed
-    ("alpha", "f8"),
+FACE = record(  # what the filter knows of a subscription, rounded: `face_of` in keys.py tells why it may
+    ("x", "f4"),  # its point, see window/curve.py
+    ("y", "f4"),
+    ("z", "f4"),
+    ("floor", "f4"),  # of its buffer when its postings were last filed
+    ("alpha", "f4"),
 )
 LIST = record(  # of a word
     ("start", "i4"),  # its first group
@@ -27,14 +27,14 @@ LIST = record(  # of a word
     ("built", "i4"),  # postings when it was cut into cells
 )
 GROUP = record(
-    ("x0", "f8"),  # a box around the points of the cell
-    ("y0", "f8"),
-    ("z0", "f8"),
-    ("x1", "f8"),
-    ("y1", "f8"),
-    ("z1", "f8"),
     ("code", "i8"),  # the cell: from this place along the curve on
-    ("low", "f8"),  # the group: from this alpha on
+    ("x0", "f4"),  # a box around the points of the cell
+    ("y0", "f4"),
+    ("z0", "f4"),
+    ("x1", "f4"),
+    ("y1", "f4"),
+    ("z1", "f4"),
+    ("low", "f4"),  # the group: from this alpha on
     ("tilt", "f4"),  # at most the least alpha / (1 - alpha)
     ("key", "f4"),  # the least key, infinite if there is none
     ("cell_tilt", "f4"),  # of all groups of the cell

@@ -5,22 +5,18 @@ from __future__ import annotations
 from nearcast.engines.buffers import N_TOUCHED
 from nearcast.engines.keeping import (
     DONE,
-    FILLING,
     FIND_ROOM,
     FINDING,
     LEAVING,
-    OFFERING,
     PHASE,
-    SHORT,
     STEP,
-    anyone_short,
     end_event,
+    keep_found,
     leave_expired,
     note_found,
-    offer_found,
-    room_to_settle,
 )
 from nearcast.engines.topk.groups import refile
+from nearcast.engines.topk.keys import floor_of
 from nearcast.engines.topk.match import find
 from nearcast.jit import NEED_ROOM, kernel
 
@@ -29,8 +25,9 @@ from nearcast.jit import NEED_ROOM, kernel
 def refile_many(index, subscriptions, idf, slots, buffers, shape):
     """File subscriptions under the floors that their buffers have now."""
     for slot in slots:
-        if index.faces[slot].floor != buffers[slot].floor:
-            refile(index, subscriptions, idf, slot, buffers[slot].floor, shape)
+        floor = floor_of(buffers[slot].floor)
+        if index.faces[slot].floor != floor:
+            refile(index, subscriptions, idf, slot, floor, shape)
 
 
 @kernel
@@ -56,12 +53,9 @@ def take_steps(filed, steps, cursor, tables, where, words, room, kept):
                 if n == NEED_ROOM:
                     return FIND_ROOM
             note_found(cursor, n)
-        if cursor[PHASE] == OFFERING and offer_found(steps, cursor, messages, found, results, policy) == NEED_ROOM:
-            return NEED_ROOM
-        if cursor[PHASE] == FILLING and anyone_short(cursor, results):
-            return SHORT
-        if not room_to_settle(results):
-            return NEED_ROOM
+        code = keep_found(steps, cursor, messages, found, results, policy)
+        if code != DONE:
+            return code
         touched = results.touched[: results.counters[N_TOUCHED]]
         refile_many(index, subscriptions, words[0], touched, results.buffers, shape)
         end_event(cursor, results)

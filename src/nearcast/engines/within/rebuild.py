@@ -1,7 +1,8 @@
 """A subtree that drifted is built anew beside the old one, a slice at a time, until it can take its place.
 
 Paper: [APTREE] section 3.3.5.
-Departs: the paper rebuilds at once; a root of a million entries would stop matching for seconds.
+Departs: the paper rebuilds at once; a root of a million entries would stop matching for seconds. Nor does it rebuild
+whatever drifted: events pay for rebuilding, so that a stream that never stops drifting is not spent on it.
 """
 
 from __future__ import annotations

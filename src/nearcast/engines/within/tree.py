@@ -250,11 +250,7 @@ class Tree:
             self.lists.keep(self.arrays, self.order, n_events)
 
     def _drifted(self) -> int | None:
-        """The part of the largest node whose weights have moved too far; the root if there is a sample at last.
-
-        Paper: [APTREE] section 3.3.5.
-        Departs: rebuilding is paid for by events, so that a stream that never stops drifting is not spent on it.
-        """
+        """The part of the largest node whose weights have moved too far; the root if there is a sample at last."""
         parts, nodes = self.layout.parts, self.layout.nodes
         noted = np.unique(self._take_todo(DRIFTING))
         if self.settings.drift == math.inf or parts["child"][ROOT] < 0:

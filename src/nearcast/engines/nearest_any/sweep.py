@@ -1,0 +1,86 @@
+"""Dead entries that no message comes by are removed a few lists at a time: kernels."""
+
+from __future__ import annotations
+
+from nearcast.engines.blocks import block_class, block_room, give_block, take_block
+from nearcast.engines.nearest_any.file import move_list
+from nearcast.engines.nearest_any.layout import N_LISTS, NO_BLOCK, NO_LIST, SWEPT, TAKEN, home_of
+from nearcast.engines.nearest_any.match import remove_row
+from nearcast.jit import kernel
+
+_SPARSE = 9  # size classes, more than a doubling, by which a list moves to a smaller block
+
+
+@kernel
+def remove_list(lists, at):
+    """Leave the place of a list; those that were put farther from their homes because of it come closer."""
+    gap, place = at, at
+    while True:
+        place += 1
+        if place == lists.size:
+            place = 0
+        if lists[place].hash == NO_LIST:
+            break
+        if (place - home_of(lists, lists[place].hash)) % lists.size >= (place - gap) % lists.size:
+            lists[gap] = lists[place]
+            gap = place
+    lists[gap].hash = NO_LIST
+
+
+@kernel
+def clean_rows(grid, filed, here):
+    """Remove the dead entries of a list, and give back its block, or most of it, if it is hardly used."""
+    entries, links = grid.entries, grid.entries["slot"]
+    for row in range(here.n_rows - 1, -1, -1):
+        entry = entries[here.start + row]
+        if filed[entry.slot].generation != entry.generation:
+            remove_row(grid, here, row)
+    if here.size_class == NO_BLOCK:
+        return
+    if here.n_rows == 0:
+        give_block(grid.ranges, links, here.size_class, here.start)
+        grid.heads[TAKEN] -= block_room(here.size_class)
+        here.size_class = NO_BLOCK
+    elif here.n_rows == 1:
+        start, size_class = here.start, here.size_class
+        entry = entries[start]
+        here.start, here.n_rows, here.size_class = ~entry.slot, entry.generation, entry.box
+        give_block(grid.ranges, links, size_class, start)
+        grid.heads[TAKEN] -= block_room(size_class)
+    elif block_class(here.n_rows) + _SPARSE <= here.size_class:
+        move_list(grid, here, block_class(here.n_rows))
+
+
+@kernel
+def sweep_some(grid, filed, n_places):
+    """Remove the dead entries of the lists in the next so many places, and lists that have no others."""
+    heads, lists = grid.heads, grid.lists
+    for _ in range(n_places):
+        if heads[SWEPT] >= lists.size:
+            heads[SWEPT] = 0
+        here = lists[heads[SWEPT]]
+        if here.hash == NO_LIST:
+            heads[SWEPT] += 1
+            continue
+        if here.start < 0:
+            if filed[~here.start].generation != here.n_rows:
+                remove_row(grid, here, 0)
+        else:
+            clean_rows(grid, filed, here)
+        if here.start >= 0 and here.n_rows == 0:
+            remove_list(lists, heads[SWEPT])
+            heads[N_LISTS] -= 1
+            continue  # what took its place comes next
+        heads[SWEPT] += 1
+
+
+@kernel
+def pack(grid, entries, ranges):
+    """Put the entries of all lists into a fresh pool, which has room for them, one list after another."""
+    for i in range(grid.lists.size):
+        here = grid.lists[i]
+        if here.hash != NO_LIST and here.start >= 0 and here.size_class != NO_BLOCK:
+            start = take_block(ranges, entries["slot"], here.size_class)
+            for row in range(here.n_rows):
+                entries[start + row] = grid.entries[here.start + row]
+            here.start = start
