@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 import nearcast as nc
+from nearcast.cli.options import bounds_of, joined
 from nearcast.cli.plan_picture import draw
-from nearcast.cli.run import _bounds, _joined
 from nearcast.cluster.costs import MESSAGE_NS, own_costs
 from nearcast.cluster.partition import METHODS, Settings, owners_of, split
 from nearcast.cluster.sample import SAMPLE_ROWS, Sample
@@ -108,7 +108,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    args = build_parser().parse_args(_joined(argv))
+    args = build_parser().parse_args(joined(argv))
     for name in ("shards", "sample", "rate", "theta", "gamma1", "gamma2"):
         value = getattr(args, name)
         if value is not None and not (value > 0 and math.isfinite(value)):
@@ -120,7 +120,7 @@ def main(argv: Sequence[str]) -> int:
     if not args.subscriptions and not args.events:
         raise InvalidInput("--subscriptions", None, "must name subscriptions to plan for (or --events)")
     files = find_files(inputs)
-    space = nc.Space(_bounds(args.space), args.metric, args.max_distance)
+    space = nc.Space(bounds_of(args.space), args.metric, args.max_distance)
     sample = Sample(space, read_messages(files, args.sample))
     subscriptions = read_subscriptions(files)
     settings = Settings(args.theta, args.gamma1, args.gamma2, window=not args.no_window)

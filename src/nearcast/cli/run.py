@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 import nearcast as nc
+from nearcast.cli.options import bounds_of, joined
 from nearcast.cluster.intake import BATCH_ROWS, Head
 from nearcast.cluster.partition import METHODS
 from nearcast.cluster.pipeline import BALANCE, BALANCE_AFTER_S, SNAPSHOT_EVERY, WORLD, Options, Result, run
@@ -139,7 +140,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    args = build_parser().parse_args(_joined(argv))
+    args = build_parser().parse_args(joined(argv))
     options = options_from(args)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends a run as Ctrl-C does
     with Display() as display:
@@ -174,7 +175,7 @@ def options_from(args: argparse.Namespace) -> Options:
         inputs=inputs,
         out=Path(args.out),
         checkpoint=Path(args.checkpoint) if args.checkpoint else None,
-        space=nc.Space(_bounds(args.space), args.metric, args.max_distance),
+        space=nc.Space(bounds_of(args.space), args.metric, args.max_distance),
         window=window,
         corpus=tuple(Input(path, "corpus", args.format) for path in args.corpus),
         shards=args.shards,
@@ -312,26 +313,3 @@ def print_summary(result: Result, options: Options, console: Console) -> None:
         console.print(f"went on from an earlier run, which had done {result.before.rows:,} rows")
     console.print(f"updates: {options.out / 'updates'}", soft_wrap=True, markup=False)
     console.print(f"rejects: {options.out / 'rejects'}", soft_wrap=True, markup=False)
-
-
-def _joined(argv: Sequence[str]) -> list[str]:
-    """Tie `--space` to its value, which may begin with a minus sign."""
-    words: list[str] = []
-    for word in argv:
-        if words and words[-1] == "--space":
-            words[-1] = f"--space={word}"
-        else:
-            words.append(word)
-    return words
-
-
-def _bounds(text: str | None) -> tuple[float, ...]:
-    if text is None:
-        return WORLD
-    try:
-        bounds = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        bounds = ()
-    if len(bounds) != 4:
-        raise InvalidInput("--space", text, "must be four numbers: min_lon,min_lat,max_lon,max_lat")
-    return bounds

@@ -30,7 +30,7 @@ from nearcast.cluster.sources import Input, SourceFile, find_files
 from nearcast.cluster.staging import is_large, on_spark
 from nearcast.cluster.store import Store, read_json
 from nearcast.cluster.turn import Settings, drop_outcomes, load_weights
-from nearcast.cluster.warm import compile_kernels
+from nearcast.cluster.warm import compile_aside
 from nearcast.errors import NearcastError, SetupError
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class _Pipeline:
         by_spark = is_large(new)
         early = [] if by_spark else new
         reading = threading.Thread(target=self._read, args=(early, problems), name="nearcast-intake", daemon=True)
-        warming = threading.Thread(target=compile_kernels, name="nearcast-warm", daemon=True)
+        warming = threading.Thread(target=compile_aside, name="nearcast-warm", daemon=True)
         self._watch("start", self._totals, self._intake.head)
         reading.start()
         master = self._options.master or embedded_master(self._settings.n_shards)

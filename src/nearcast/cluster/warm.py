@@ -1,11 +1,13 @@
 """Compiles what a shard needs, by asking one of everything, so that workers find it compiled.
 
 Kernels are compiled once per machine and version, which takes some minutes of one core. They are spent while Spark
-starts, and by one process, or two, instead of every worker.
+starts, and by two processes instead of every worker.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -20,6 +22,7 @@ from nearcast.cluster.partition import fit
 from nearcast.cluster.schema import MESSAGE_COLUMNS, PUBLISH, SUBSCRIBE
 from nearcast.cluster.shard import Shard
 from nearcast.cluster.specs import subscriptions_of
+from nearcast.jit import FOLDER
 
 _RING = [[[0, 0], [2, 0], [2, 2], [0, 0]]]
 _PLACE: dict[str, Any] = {"lon": 1, "lat": 1, "keywords": "a b"}
@@ -34,6 +37,7 @@ _QUERIES: tuple[dict[str, Any], ...] = (
 )
 
 
+_DONE = Path(FOLDER) / "all"  # is there when everything was compiled
 _HALVES = (("within",), ("similar", "topk", "nearest"))  # kinds whose kernels take about as long to compile
 
 
@@ -64,6 +68,14 @@ def compile_kernels(kinds: tuple[str, ...] = (*_HALVES[0], *_HALVES[1])) -> None
     partition.assign(subscriptions)
 
 
+def compile_aside() -> None:
+    """`compile_kernels` in processes of their own, unless that was done; what fails is left to the workers."""
+    if not _DONE.exists():
+        subprocess.run([sys.executable, "-m", __name__], check=False)
+
+
 if __name__ == "__main__":
     with ProcessPoolExecutor(len(_HALVES)) as halves:
         list(halves.map(compile_kernels, _HALVES))
+    if _DONE.parent.exists():  # not where compiling is switched off
+        _DONE.touch()
