@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearcast.columns.clauses import split_clauses
+from nearcast.columns.clauses import pack_clauses, split_clauses
 from nearcast.columns.decode import (
     KINDS,
     Part,
@@ -18,7 +18,6 @@ from nearcast.columns.decode import (
     SubscriptionBatch,
     as_subscription,
     decode_subscriptions,
-    pack_clauses,
 )
 from nearcast.columns.subscriptions import WithinRows
 from nearcast.errors import InvalidInput
