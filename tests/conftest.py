@@ -1,10 +1,13 @@
-"""Settings of every run."""
+"""Settings of every run, and the Spark that its tests share."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import settings
 
 # No deadline: the first call of a kernel compiles it. The same examples in every run, unless HYPOTHESIS_EXPLORE is set.
@@ -14,3 +17,13 @@ settings.load_profile("nearcast")
 if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
     # Compiled kernels let infinities pass without a word, and so must plain ones.
     np.seterr(over="ignore", invalid="ignore")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """An embedded Spark with one worker, for all tests of this process that do not start one of their own."""
+    from nearcast.cluster.session import embedded_master, start_session
+
+    session = start_session(embedded_master(1), 1, tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nearcast.cli.demo import build_parser, main, people_table, read_updates
-from nearcast.cluster.session import embedded_master, start_session
 from nearcast.workload import city
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    session = start_session(embedded_master(1), 1, tmp_path_factory.mktemp("spark"))
-    yield session
-    session.stop()
 
 
 def test_the_demo_runs_and_runs_again(spark: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

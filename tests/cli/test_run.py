@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,8 @@ from nearcast.cli.run import main as run_main
 from nearcast.cluster.intake import Head
 from nearcast.cluster.pipeline import EARTH, Options, Result
 from nearcast.cluster.progress import Totals
-from nearcast.cluster.session import embedded_master, start_session
 from nearcast.cluster.sources import Input
 from nearcast.errors import InvalidInput
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    session = start_session(embedded_master(1), 1, tmp_path_factory.mktemp("spark"))
-    yield session
-    session.stop()
 
 
 def parsed(*words: str) -> Options:

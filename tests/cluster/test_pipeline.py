@@ -153,7 +153,7 @@ def test_a_killed_driver_is_gone_on_from(spark: Any, tmp_path: Path) -> None:
         "--space",
         "-10,-10,10,10",
         "--batch-rows",
-        "50",
+        "100",
         "--master",
         "local[1,8]",
     ]

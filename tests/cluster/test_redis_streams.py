@@ -91,7 +91,7 @@ def test_a_run_from_stream_to_stream(spark: Any, server: str, tmp_path: Path) ->
     stream = events(5, 200)
     fill(server, "events", stream)
     asked = Options(
-        (Input(f"{server}/events", "events"),), tmp_path / "out", space=SPACE, window=WINDOW, shards=2, batch_rows=80,
+        (Input(f"{server}/events", "events"),), tmp_path / "out", space=SPACE, window=WINDOW, shards=2, batch_rows=120,
         updates_to=f"{server}/updates",
     )  # fmt: skip
     result = run(asked)
