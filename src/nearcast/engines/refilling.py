@@ -15,8 +15,9 @@ from nearcast.engines.skyband import buffer_limit, replace
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.window.curve import grid_line, hilbert
-from nearcast.window.search import ALL, ANY, LEAVES, NODES, POSTINGS, Moment, Question, Scratch, search
-from nearcast.window.search import TOPK as BY_SCORE
+from nearcast.window.question import ALL, ANY, LEAVES, NODES, POSTINGS, Moment, Question, Scratch
+from nearcast.window.question import TOPK as BY_SCORE
+from nearcast.window.search import search
 from nearcast.window.segments import Frame, IndexLayout
 
 # What a search costs, in steps through a buffer: measured with a full window of a million messages, 480 us for 170

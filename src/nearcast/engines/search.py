@@ -21,8 +21,8 @@ from nearcast.engines.contract import NO_CHANGES, Changes, Surroundings, differe
 from nearcast.jit import kernel
 from nearcast.space.regions import circle_box
 from nearcast.window.candidates import EVERY
-from nearcast.window.search import ALL, ANY, Moment, Question
-from nearcast.window.search import TOPK as BY_SCORE
+from nearcast.window.question import ALL, ANY, Moment, Question
+from nearcast.window.question import TOPK as BY_SCORE
 
 _LOOSE = 1e-12  # how much a rearranged inequality is loosened before it filters
 _EVERYWHERE = (-math.inf, -math.inf, math.inf, math.inf)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import HAVERSINE, wrap
-from nearcast.window.search import find_way, first_posting
 from nearcast.window.segments import FAN, FAN_BITS, LEAF, LEAF_BITS, first_node, is_alive
+from nearcast.window.ways import find_way, first_posting
 
 EVERY = -1  # instead of a term: all messages
 

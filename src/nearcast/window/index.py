@@ -18,8 +18,9 @@ from nearcast.space.space import Space
 from nearcast.window import segments as seg
 from nearcast.window.candidates import STACK_ROOM, candidates
 from nearcast.window.heaps import BEST, QUEUED
+from nearcast.window.nodes import SPAN, TALLY
 from nearcast.window.pool import Pool
-from nearcast.window.search import (
+from nearcast.window.question import (
     ALL,
     ANY,
     LEAVES,
@@ -27,17 +28,15 @@ from nearcast.window.search import (
     NODES,
     POSTINGS,
     SEARCHES,
-    SPAN,
-    TALLY,
     TOPK,
     VERIFIED,
-    WAY,
     Moment,
     Question,
     Scratch,
-    search,
 )
+from nearcast.window.search import search
 from nearcast.window.walker import check_index
+from nearcast.window.ways import WAY
 
 RECENT_ROOM = 512  # a question scans them all
 MAX_MEMBERS = 1 << 17  # of a segment: an arrival waits for the merge, 82 to 96 ms on a busy machine (2026-11)

@@ -11,7 +11,7 @@ from nearcast.jit import kernel
 from nearcast.space.distance import distance, ssim
 from nearcast.space.space import Space
 from nearcast.window.candidates import holds, lies_inside
-from nearcast.window.search import ALL, ANY, TOPK, Moment, Question
+from nearcast.window.question import ALL, ANY, TOPK, Moment, Question
 from nearcast.window.segments import is_alive
 
 

@@ -1,0 +1,111 @@
+"""What is asked of the message index, as of when, and the bounds and exact keys by which answers are compared."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Ints, Longs
+from nearcast.columns.scores import topk_score
+from nearcast.jit import inlined
+from nearcast.space.distance import distance, ssim
+from nearcast.window.curve import at_least, squared_limit
+
+TOPK, ALL, ANY = range(3)
+
+SEARCHES, NODES, LEAVES, POSTINGS, VERIFIED = range(5)  # positions of the work counters
+N_COUNTERS = 5
+
+LOOSE = 1e-12  # a bound by place and words is so much lower than what it was computed to be
+
+
+class Question(NamedTuple):
+    """What is asked, `mode` being TOPK, ALL or ANY; `alpha` and `norm`, of the tf-idf vector, matter for TOPK alone."""
+
+    mode: int
+    x: float
+    y: float
+    k: int
+    alpha: float
+    norm: float
+
+
+class Moment(NamedTuple):
+    """As of when, and only messages newer than `since`."""
+
+    last: int
+    clock: int
+    newest: int  # how many of the newest messages live
+    since: int
+
+
+class Aim(NamedTuple):
+    """A question and the space, prepared for bounds."""
+
+    mode: int
+    need: int  # words that a message must hold
+    k: int
+    alpha: float
+    metric: int
+    max_distance: float
+    x: float
+    y: float
+    z: float
+
+
+class Scratch(NamedTuple):
+    """Room for one search at a time, and where its answer is."""
+
+    best: Array  # BEST[>= k]: the answer
+    queue: Array  # QUEUED[]: a heap of nodes, the best bound first
+    ways: Array  # WAY[]: by segment and word
+    spans: Array  # SPAN[]: by word and leaf of the node at hand
+    leaves: Array  # QUEUED[FAN]: a heap of the leaves of the node at hand, the best bound first
+    tallies: Array  # TALLY[LEAF]: for each child of a node or message of a leaf, zeros between uses
+    touched: Ints  # int32[LEAF]: messages of a leaf
+    work: Longs  # int64[N_COUNTERS]: work counters
+
+
+@inlined
+def bound_of(aim, squared, text):
+    """What no message beats whose point lies that far away, squared, and whose cosine is at most `text`."""
+    if aim.mode != TOPK:
+        return squared
+    near = max(0.0, 1.0 - at_least(aim.metric, squared) / aim.max_distance)
+    return -(aim.alpha * near + (1.0 - aim.alpha) * text) - LOOSE
+
+
+@inlined
+def limit_of(aim, best, n):
+    """The bound beyond which nothing enters the answer any more."""
+    if n < aim.k:
+        return np.inf
+    return best[0].key if aim.mode == TOPK else squared_limit(aim.metric, best[0].key)
+
+
+@inlined
+def fresh_dot(words, counts, row, idf, dense):
+    """`dot_row` of a message, or -1 if it holds a word that was tried already: its weight in `dense` is negative."""
+    total = 0.0
+    for i in range(row.term_start, row.term_start + row.n_terms):
+        other = dense[words[i]]
+        if other < 0.0:
+            return -1.0
+        if other > 0.0:
+            total += (counts[i] * idf[words[i]]) * other
+    return total
+
+
+@inlined
+def key_of(row, words, counts, idf, dense, question, metric, max_distance):
+    """The exact distance of a message, or minus its exact score; NaN if it was tried already."""
+    total = 0.0
+    if question.mode == TOPK:
+        total = fresh_dot(words, counts, row, idf, dense)
+        if total < 0.0:
+            return np.nan
+    key = distance(metric, question.x, question.y, row.x, row.y)
+    if question.mode != TOPK:
+        return key
+    return -topk_score(question.alpha, ssim(key, max_distance), total, question.norm, row.norm)
