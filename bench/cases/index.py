@@ -7,12 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from bench.cases.messages import Stream, batches
+from bench.cases.messages import Stream, admit, batches
 from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from bench.judge import same_score
 from nearcast import Window
 from nearcast.columns.decode import Rules, decode_subscriptions
-from nearcast.columns.messages import decode_messages
 from nearcast.columns.subscriptions import PointRows, PointTable
 from nearcast.engines.checks import NEAREST, TOPK
 from nearcast.engines.contract import Surroundings
@@ -52,11 +51,7 @@ class FullWindow(Case):
 
     def arrive(self, batch: pa.Table) -> None:
         """Messages arrive, and as many old ones expire."""
-        decoded = decode_messages(batch, self.stream.space, self.live.table.ids.type)
-        steps, _, n_done = self.live.admit(decoded)
-        if n_done != batch.num_rows:
-            raise WrongAnswer("a batch of new ids was not taken in whole")
-        self.live.release(steps)
+        self.live.release(admit(self.live, self.stream.space, batch))
 
     def write(self, kind: str, n: int, n_words: int) -> list[int]:
         """Slots of `n` new questions of a kind, each of words of one message; fewer words where it has no more."""

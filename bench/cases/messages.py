@@ -9,7 +9,10 @@ from itertools import chain, islice
 import numpy as np
 import pyarrow as pa
 
+from bench.figure import WrongAnswer
 from nearcast import InvalidInput, Message, SetupError, Space
+from nearcast.columns.messages import decode_messages
+from nearcast.window.window import LiveMessages, Steps
 from nearcast.workload import datasets, s1m, zipf
 
 SYNTHETIC = "zipf"
@@ -78,3 +81,11 @@ def batches(table: pa.Table, size: int) -> list[pa.Table]:
 def as_messages(table: pa.Table) -> list[Message]:
     """The rows as objects, for the judge."""
     return [Message(**row) for row in table.to_pylist()]
+
+
+def admit(live: LiveMessages, space: Space, batch: pa.Table) -> Steps:
+    """Take a batch of new messages in."""
+    steps, _, n_done = live.admit(decode_messages(batch, space, live.table.ids.type))
+    if n_done != batch.num_rows:
+        raise WrongAnswer("a batch of new ids was not taken in whole")
+    return steps

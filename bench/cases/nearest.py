@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bench.cases.messages import Stream, batches
+from bench.cases.messages import Stream, admit, batches
 from bench.cases.within import STOP_WORDS, compare
-from bench.figure import Case, Counts, Stopwatch, WrongAnswer
+from bench.figure import Case, Counts, Stopwatch
 from nearcast import Window
 from nearcast.columns.arena import Ints
 from nearcast.columns.decode import Rules, decode_subscriptions
-from nearcast.columns.messages import decode_messages
 from nearcast.columns.subscriptions import PointRows, PointTable
 from nearcast.engines.checks import NEAREST
 from nearcast.engines.contract import Surroundings
@@ -92,7 +91,7 @@ class Watching(Case):
         self.engine = self.make("nearest")
         self.register()
         for batch in batches(self.take(sizes.get("before", 2 * (live or 0))), BATCH):
-            self.publish(self.admit(batch))
+            self.publish(admit(self.live, self.stream.space, batch))
         if sizes["engine"] != "nearest":
             before, self.engine = self.engine.state(), self.make(sizes["engine"])
             self.engine.load(before)
@@ -132,13 +131,6 @@ class Watching(Case):
         lat = np.clip(table["lat"].to_numpy() + np.sin(angle) * length, y0, y1)
         return table.set_column(1, "lon", pa.array(lon)).set_column(2, "lat", pa.array(lat))
 
-    def admit(self, batch: pa.Table) -> Steps:
-        """Take messages in."""
-        steps, _, n_done = self.live.admit(decode_messages(batch, self.stream.space, self.live.table.ids.type))
-        if n_done != batch.num_rows:
-            raise WrongAnswer("a batch of new ids was not taken in whole")
-        return steps
-
     def publish(self, steps: Steps) -> Any:
         """Let the engine see events."""
         changes = self.engine.publish(steps)
@@ -150,7 +142,7 @@ class Watching(Case):
         right = KeeperOracle(NEAREST, self.table, self.around)
         right.results.policy = self.policy
         right.results.load({name: array.copy() for name, array in self.engine.results.state().items()})
-        steps = self.admit(self.take(self.sizes["checked"]))
+        steps = admit(self.live, self.stream.space, self.take(self.sizes["checked"]))
         compare(self.engine.publish(steps), right.publish(steps))
         self.live.release(steps)
         return int(self.sizes["checked"])
@@ -166,7 +158,7 @@ class Watching(Case):
         self.engine._close = closing  # type: ignore[method-assign]
         try:
             for batch in batches(self.take(self.sizes["published"]), BATCH):
-                steps = self.admit(batch)
+                steps = admit(self.live, self.stream.space, batch)
                 with watch:
                     self.engine.publish(steps)
                 self.live.release(steps)

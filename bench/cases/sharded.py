@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bench.cases.messages import Stream, batches
+from bench.cases.messages import Stream, admit, batches
 from bench.cases.nearest import PLACES, engine_class
 from bench.cases.within import STOP_WORDS, compare
-from bench.figure import Case, Counts, Stopwatch, WrongAnswer
+from bench.figure import Case, Counts, Stopwatch
 from nearcast.cluster.partition import Partition, Settings, fit
 from nearcast.columns.arena import Ints
 from nearcast.columns.decode import Rules, decode_subscriptions
-from nearcast.columns.messages import decode_messages
 from nearcast.columns.subscriptions import PointRows, PointTable
 from nearcast.engines.checks import NEAREST
 from nearcast.engines.contract import Surroundings
@@ -131,7 +130,7 @@ class Sharded(Case):
             if own.num_rows:
                 shard.insert(own)
         for batch in batches(before, STEP):
-            steps = self.admit(batch)
+            steps = admit(self.live, self.stream.space, batch)
             for shard in self.shards:
                 shard.engine.publish(steps)
             self.live.release(steps)
@@ -152,15 +151,8 @@ class Sharded(Case):
         settings = Settings(window=False, **{name: self.sizes[name] for name in names if name in self.sizes})
         return fit(self.sizes["method"], given, before, self.sizes["shards"], self.stream.space, settings=settings)
 
-    def admit(self, batch: pa.Table) -> Steps:
-        """Take messages in."""
-        steps, _, n_done = self.live.admit(decode_messages(batch, self.stream.space, self.live.table.ids.type))
-        if n_done != batch.num_rows:
-            raise WrongAnswer("a batch of new ids was not taken in whole")
-        return steps
-
     def check(self) -> int:
-        steps = self.admit(self.stream.take(self.sizes["checked"]))
+        steps = admit(self.live, self.stream.space, self.stream.take(self.sizes["checked"]))
         for shard in self.shards:
             shard.check(steps)
         self.live.release(steps)
@@ -185,7 +177,7 @@ class Sharded(Case):
 
     def step(self, spent: np.ndarray, batch: pa.Table) -> None:
         """A time-stamp: messages come, then some subscriptions leave and others come."""
-        steps = self.admit(batch)
+        steps = admit(self.live, self.stream.space, batch)
         for number, shard in enumerate(self.shards):
             spent[number, 0] += _timed(shard.engine.publish, steps)
         self.live.release(steps)

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bench.cases.messages import Stream, batches
+from bench.cases.messages import Stream, admit, batches
 from bench.cases.within import STOP_WORDS, compare
 from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from bench.judge import bag_of
 from nearcast import Broker, Space
 from nearcast.columns.arena import Ints
 from nearcast.columns.decode import KINDS, Rules, decode_subscriptions
-from nearcast.columns.messages import decode_messages
 from nearcast.columns.subscriptions import PointRows, PointTable
 from nearcast.engines.contract import Changes, Surroundings
 from nearcast.engines.oracle import SimilarOracle
@@ -122,13 +121,6 @@ class Standing(Case):
         n_words = self.sizes.get("message_words")
         return batches(taken if n_words is None else with_words(taken, n_words), _BATCH)
 
-    def admit(self, batch: pa.Table) -> Steps:
-        """Take messages in."""
-        steps, _, n_done = self.live.admit(decode_messages(batch, self.space, self.live.table.ids.type))
-        if n_done != batch.num_rows:
-            raise WrongAnswer("a batch of new ids was not taken in whole")
-        return steps
-
     def publish(self, steps: Steps, watch: Stopwatch) -> Changes:
         """Let the engine see the messages."""
         with watch:
@@ -140,7 +132,7 @@ class Standing(Case):
 
     def check(self) -> int:
         for batch in self.arriving(self.sizes["checked"]):
-            steps = self.admit(batch)
+            steps = admit(self.live, self.space, batch)
             right = SimilarOracle(self.table, self.around).publish(steps)
             compare_scores(self.publish(steps, Stopwatch()), right)
         return int(self.sizes["checked"])
@@ -148,7 +140,7 @@ class Standing(Case):
     def repeat(self, watch: Stopwatch) -> int:
         n_answers, n_messages = self.n_answers, self.n_messages
         for batch in self.arriving(self.sizes["published"]):
-            self.publish(self.admit(batch), watch)
+            self.publish(admit(self.live, self.space, batch), watch)
         return self.n_answers - n_answers if self.unit == "answers" else self.n_messages - n_messages
 
     def counts(self) -> Counts:

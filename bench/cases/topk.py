@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from bench.cases.index import distances
-from bench.cases.messages import Stream, batches
+from bench.cases.messages import Stream, admit, batches
 from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from bench.judge import same_score
 from nearcast import Broker, Weights, Window
 from nearcast.columns.decode import Rules, decode_subscriptions
-from nearcast.columns.messages import decode_messages
 from nearcast.columns.subscriptions import PointRows, PointTable
 from nearcast.engines.contract import Surroundings
 from nearcast.engines.topk import Settings, TopKSkype
@@ -69,7 +68,7 @@ class Sliding(Case):
         self.live = LiveMessages(self.stream.space, Window(count=sizes["window"]), self.vocabulary)
         self.around = Surroundings(self.stream.space, self.vocabulary, self.live)
         for batch in batches(first, BATCH):
-            self.live.release(self.admit(batch))
+            self.live.release(admit(self.live, self.stream.space, batch))
         self.table = PointTable(self.vocabulary)
         self.engine = self.make()
         words = (1, 5) if not sizes["n_words"] else (sizes["n_words"], sizes["n_words"])
@@ -95,16 +94,9 @@ class Sliding(Case):
         numbers = np.arange(len(self.table), len(self.table) + len(part.ids), dtype=np.int32)
         return self.table.insert(part.given, self.vocabulary.encode(from_lists(part.words)), numbers, 0)
 
-    def admit(self, batch: pa.Table) -> Steps:
-        """Take messages in."""
-        steps, _, n_done = self.live.admit(decode_messages(batch, self.stream.space, self.live.table.ids.type))
-        if n_done != batch.num_rows:
-            raise WrongAnswer("a batch of new ids was not taken in whole")
-        return steps
-
     def check(self) -> int:
         for batch in batches(self.stream.take(2 * BATCH if self.sizes["window"] > BATCH else 50), BATCH):
-            steps = self.admit(batch)
+            steps = admit(self.live, self.stream.space, batch)
             self.engine.publish(steps)
             self.live.release(steps)
         sample = np.random.default_rng(self.seed).integers(0, len(self.table), self.sizes["checked"])
@@ -138,7 +130,7 @@ class Sliding(Case):
     def repeat(self, watch: Stopwatch) -> int:
         n_messages = 0
         for batch in batches(self.stream.take(self.sizes["published"]), BATCH):
-            steps = self.admit(batch)
+            steps = admit(self.live, self.stream.space, batch)
             if self.sizes["part"] == "both":
                 with watch:
                     self.engine.publish(steps)

@@ -9,19 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from bench.cases.messages import S1M, Stream, batches
+from bench.cases.messages import S1M, Stream, admit, batches
 from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from nearcast import Broker, Window
 from nearcast.columns.arena import Ints
 from nearcast.columns.clauses import pack_clauses
 from nearcast.columns.decode import KINDS, Rules, decode_subscriptions
-from nearcast.columns.messages import decode_messages
 from nearcast.columns.subscriptions import WithinRows, WithinTable
 from nearcast.engines.contract import Changes, Surroundings
 from nearcast.engines.oracle import WithinOracle
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
-from nearcast.window.window import LiveMessages, Steps
+from nearcast.window.window import LiveMessages
 from nearcast.workload import s1m, subscriptions
 from nearcast.workload.schema import BLOCK
 
@@ -136,7 +135,7 @@ class Standing(Case):
         self.drawing = Drawing.of(sizes, self.stream, self.seed)
         before = self.stream.take(self.drawing.n_before)
         for batch in batches(before.slice(0, sizes["sample"]), BATCH):
-            self.live.release(self.admit(batch))
+            self.live.release(admit(self.live, self.stream.space, batch))
 
     def make(self) -> Any:
         """An engine without subscriptions. As in section 3 of the paper, the tree files no messages with its leaves."""
@@ -159,15 +158,8 @@ class Standing(Case):
                 slots.append(self.table.insert(part.given, clauses, n_entries, numbers, self.live.last))
         return np.concatenate(slots)
 
-    def admit(self, batch: pa.Table) -> Steps:
-        """Take messages in."""
-        steps, _, n_done = self.live.admit(decode_messages(batch, self.stream.space, self.live.table.ids.type))
-        if n_done != batch.num_rows:
-            raise WrongAnswer("a batch of new ids was not taken in whole")
-        return steps
-
     def check(self) -> int:
-        steps = self.admit(self.stream.take(self.sizes["checked"]))
+        steps = admit(self.live, self.stream.space, self.stream.take(self.sizes["checked"]))
         compare(self.engine.publish(steps), WithinOracle(self.table, self.around).publish(steps))
         self.live.release(steps)
         return int(self.sizes["checked"])
@@ -175,7 +167,7 @@ class Standing(Case):
     def repeat(self, watch: Stopwatch) -> int:
         n_messages = n_matches = 0
         for batch in batches(self.stream.take(self.sizes["published"]), BATCH):
-            steps = self.admit(batch)
+            steps = admit(self.live, self.stream.space, batch)
             with watch:
                 n_matches += self.engine.publish(steps).slots.size
             self.live.release(steps)

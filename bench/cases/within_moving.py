@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bench.cases.messages import batches
+from bench.cases.messages import admit, batches
 from bench.cases.within import BATCH, Delivery, Drawing, Standing, compare
 from bench.figure import Counts, Stopwatch, WrongAnswer
 from nearcast import Broker, Window
@@ -96,7 +96,7 @@ class Travelling(Standing):
         """Messages of one timestamp."""
         n = max(1, self.sizes["window"] // _LIFE)
         for batch in batches(self.stream.take(n), BATCH):
-            steps = self.admit(batch)
+            steps = admit(self.live, self.stream.space, batch)
             if watch is None:
                 self.engine.publish(steps)
             else:

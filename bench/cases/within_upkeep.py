@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from bench.cases.messages import Stream, batches
+from bench.cases.messages import Stream, admit, batches
 from bench.cases.within import BATCH, Delivery, Drawing, Standing
 from bench.figure import Stopwatch, WrongAnswer
 from nearcast import InvalidInput, SetupError
@@ -69,7 +69,7 @@ class Drifted(Standing):
         self.send()
 
     def send(self) -> None:
-        steps = self.admit(self.stream.take(BATCH))
+        steps = admit(self.live, self.stream.space, self.stream.take(BATCH))
         self.engine.publish(steps)
         self.live.release(steps)
 
@@ -100,7 +100,7 @@ class Pausing(Drifted):
                 self.engine.insert(slots)
                 watch.lap("10,000 subscriptions")
             for batch in batches(self.stream.take(BATCH), _PUBLISHED):
-                steps = self.admit(batch)
+                steps = admit(self.live, self.stream.space, batch)
                 with watch:
                     self.engine.publish(steps)
                     watch.lap("100 messages")

@@ -1,22 +1,17 @@
 """One million subscriptions in 20 shards: how evenly work is spread, and how fast the busiest shard is."""
 
-from bench.cases.nearest import DATA, PLACES
-from bench.cases.sharded import SIZES, TINY, WAYS, WORK, Sharded
-from bench.figure import Figure
+from dataclasses import replace
 
-FIGURE = Figure(
+from bench.cases.sharded import SIZES
+from bench.figures import dkm_table_2
+
+FIGURE = replace(
+    dkm_table_2.FIGURE,
     title="DkM-SKS: 1,000,000 subscriptions in 20 shards",
     workload=(
         "any of 1 to 5 words, k 1 to 10, drawn from the data; no window, 300,000 messages before; 100 subscriptions "
         "come and 100 leave with every 1,000 messages"
     ),
     expected="DkM-SKS at most 0.05 apart and below KOP and SOP; its busiest shard at least 5 times as fast as theirs",
-    sweep=("messages", (PLACES, DATA[0])),
-    series={name: (Sharded, way) for name, way in WAYS.items()},
-    baseline="DkM-SKS",
     sizes={**SIZES, "subscriptions": 1_000_000, "before": 300_000, "published": 10_000},
-    tiny={**TINY, "messages": ("zipf",)},
-    repeats=3,
-    work=WORK,
-    together=False,
 )

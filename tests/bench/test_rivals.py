@@ -21,14 +21,7 @@ every_rival = pytest.mark.parametrize("rival", RIVALS, ids=repr)
 @every_rival
 def test_updates_are_those_of_the_brute_force(rival: Contender) -> None:
     """Boxes, circles and polygons, expressions, moves, expiries, both metrics, with and without a window."""
-    for seed in range(6):
-        setting, events = stream(seed, rival, 80)
-        ours, judge = made(broker_class(rival), setting), made(Judge, setting)
-        for event in events:
-            (updates, refused), (expected, also_refused) = contract.told(ours, event), contract.told(judge, event)
-            assert refused == also_refused, f"seed {seed}, {event}"
-            identical(updates, expected)
-            ours.check()
+    contract.follow_streams(rival, 6, 80)
 
 
 @every_rival

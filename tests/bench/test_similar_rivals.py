@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from compare import identical
 from contract import test_contract as contract
-from contract.contenders import Contender, Judge, Town, broker_class, engine_of, made, stream
+from contract.contenders import Contender, Judge, Town, broker_class, engine_of
 
 import nearcast as nc
 from nearcast.cli.bench import part
@@ -23,14 +23,7 @@ every_rival = pytest.mark.parametrize("rival", RIVALS, ids=repr)
 @every_rival
 def test_updates_are_those_of_the_brute_force(rival: Contender) -> None:
     """All measures, edge values, moves, expiries, new weights, both metrics, with and without a window."""
-    for seed in range(8):
-        setting, events = stream(seed, rival, 80)
-        ours, judge = made(broker_class(rival), setting), made(Judge, setting)
-        for event in events:
-            (updates, refused), (expected, also_refused) = contract.told(ours, event), contract.told(judge, event)
-            assert refused == also_refused, f"seed {seed}, {event}"
-            identical(updates, expected)
-            ours.check()
+    contract.follow_streams(rival, 8, 80)
 
 
 @every_rival

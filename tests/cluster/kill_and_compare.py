@@ -25,6 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from cluster.processes import below, python_workers
 from cluster.scenes import answer, events, read_rejects, read_updates, write_lines
 from nearcast.cluster.java import find_java
 from nearcast.cluster.progress import read_totals
@@ -110,29 +111,15 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def below(roots: list[int]) -> dict[int, str]:
-    """All processes below these, and their command lines."""
-    parents, lines = {}, {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                lines[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
-            except OSError:
-                continue
-    found: set[int] = set()
-    while more := {pid for pid, parent in parents.items() if parent in found | set(roots)} - found:
-        found |= more
-    return {pid: lines[pid] for pid in found}
-
-
 def victims(cluster: Cluster, kind: str) -> list[int]:
     """Executors, or Python workers, of this cluster."""
-    processes = below(cluster.pids)
     if kind == "executor":
-        return [pid for pid, line in processes.items() if "CoarseGrainedExecutorBackend" in line and "java" in line]
-    daemons = [pid for pid, line in processes.items() if "nearcast.cluster.daemon" in line]
-    return [pid for pid in below(daemons) if pid in processes]
+        return [
+            pid
+            for pid, line in below(cluster.pids).items()
+            if "CoarseGrainedExecutorBackend" in line and "java" in line
+        ]
+    return python_workers(cluster.pids)
 
 
 def wait_for(driver: Driver, n_batches: int) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import nearcast as nc
+from cluster.processes import python_workers
 from cluster.scenes import SPACE, WINDOW, answer, events, read_rejects, read_updates, write_lines
 from nearcast.cluster.partition import shard_key, spark_partition
 from nearcast.cluster.pipeline import Options, Result, run
@@ -62,21 +63,6 @@ def wait_for(condition: Callable[[], Any], seconds: float = 300.0) -> Any:
     raise AssertionError("it did not happen in time")
 
 
-def python_workers(jvm: int) -> list[int]:
-    """The Python workers below a Spark's Java process: children of the daemon that forks them."""
-    parents: dict[int, int] = {}
-    lines: dict[int, str] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                lines[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
-            except OSError:
-                continue
-    daemons = [pid for pid, parent in parents.items() if parent == jvm and "nearcast.cluster.daemon" in lines[pid]]
-    return [pid for pid, parent in parents.items() if parent in daemons]
-
-
 def test_keys_go_to_the_partitions_that_spark_sends_them_to(spark: Any) -> None:
     keys = [0, 1, -1, 7, 2**31 - 1, -(2**31)]
     said = spark.sql(f"SELECT pmod(hash(k), 5) FROM VALUES {', '.join(f'({k})' for k in keys)} AS t(k)").collect()
@@ -113,13 +99,13 @@ def test_following_a_folder_equals_batch_and_a_lost_worker_loses_nothing(spark: 
     def produce() -> None:
         write_lines(tmp_path / "in" / "1.jsonl", stream[:first])
         wait_for(lambda: rows_done() == first)
-        workers = python_workers(jvm)
+        workers = python_workers([jvm])
         assert workers
         for pid in workers:  # idle between two batches: the shards are gone
             os.kill(pid, signal.SIGKILL)
         write_lines(tmp_path / "in" / "2.jsonl", stream[first:second])
         wait_for(lambda: rows_done() > first)
-        for pid in python_workers(jvm):  # in the middle of the work
+        for pid in python_workers([jvm]):  # in the middle of the work
             os.kill(pid, signal.SIGKILL)
         wait_for(lambda: rows_done() == second)
         write_lines(tmp_path / "in" / "3.jsonl", stream[second:])

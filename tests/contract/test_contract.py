@@ -56,10 +56,10 @@ def same_results(ours: nc.Broker, theirs: nc.Broker, ids: Iterable[Any]) -> None
         assert results(ours, id) == results(theirs, id), f"results of {id!r}"
 
 
-@every_engine
-def test_updates_are_those_of_the_brute_force(contender: Contender) -> None:
-    for seed in range(N_SEEDS):
-        setting, events = stream(seed, contender, N_EVENTS)
+def follow_streams(contender: Contender, n_streams: int, n_events: int) -> None:
+    """Every event of random streams is refused or answered as by the brute force."""
+    for seed in range(n_streams):
+        setting, events = stream(seed, contender, n_events)
         ours, judge = made(broker_class(contender), setting), made(Judge, setting)
         for event in events:
             (updates, refused), (expected, also_refused) = told(ours, event), told(judge, event)
@@ -67,6 +67,11 @@ def test_updates_are_those_of_the_brute_force(contender: Contender) -> None:
             identical(updates, expected)
             ours.check()
             same_results(ours, judge, ids_of(events))
+
+
+@every_engine
+def test_updates_are_those_of_the_brute_force(contender: Contender) -> None:
+    follow_streams(contender, N_SEEDS, N_EVENTS)
 
 
 @every_engine

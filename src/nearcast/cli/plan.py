@@ -17,13 +17,13 @@ from rich.console import Console
 from rich.table import Table
 
 import nearcast as nc
-from nearcast.cli.options import bounds_of, joined
+from nearcast.cli.options import SEVERAL, add_format, add_space, bounds_of, joined, parser_of
 from nearcast.cli.plan_picture import draw
 from nearcast.cluster.costs import MESSAGE_NS, own_costs
 from nearcast.cluster.partition import METHODS, Settings, owners_of, split
 from nearcast.cluster.sample import SAMPLE_ROWS, Sample
 from nearcast.cluster.schema import PUBLISH, SUBSCRIBE
-from nearcast.cluster.sources import FORMATS, Input, SourceFile, find_files, read_file
+from nearcast.cluster.sources import Input, SourceFile, find_files, read_file
 from nearcast.cluster.touching import KINDS, Subscriptions, touching
 from nearcast.columns.arena import Floats, Ints
 from nearcast.errors import InvalidInput
@@ -71,27 +71,20 @@ class Plan(NamedTuple):
 
 def build_parser() -> argparse.ArgumentParser:
     """The options of `nearcast plan`."""
-    parser = argparse.ArgumentParser(
-        prog="nearcast plan",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument_group("what to read").add_argument
-    several: Any = {"nargs": "+", "action": "extend", "default": [], "metavar": "PATH"}
-    add("--subscriptions", **several, help="files or folders of subscriptions, as nearcast run reads them")
-    add("--messages", **several, help="files or folders of messages like those to come")
-    add("--events", **several, help="files or folders of both; moves and ends of subscriptions are passed over")
-    add("--format", choices=FORMATS, help="read every file as this, whatever its name ends in")
+    parser = parser_of("nearcast plan", _DESCRIPTION, _EPILOG)
+    reading = parser.add_argument_group("what to read")
+    add = reading.add_argument
+    add("--subscriptions", **SEVERAL, help="files or folders of subscriptions, as nearcast run reads them")
+    add("--messages", **SEVERAL, help="files or folders of messages like those to come")
+    add("--events", **SEVERAL, help="files or folders of both; moves and ends of subscriptions are passed over")
+    add_format(reading)
     add("--sample", type=int, default=SAMPLE_ROWS, metavar="N",
         help=f"stop reading messages after N (default: {SAMPLE_ROWS})")  # fmt: skip
 
-    add = parser.add_argument_group("what to answer").add_argument
-    add("--space", metavar="W,S,E,N", help="bounds where most places lie (default: the world, -180,-90,180,90)")
-    add("--metric", choices=("haversine", "euclidean"), default="haversine",
-        help="degrees and metres, or plain coordinates (default: haversine)")  # fmt: skip
+    answering = parser.add_argument_group("what to answer")
+    add_space(answering)
+    add = answering.add_argument
     add("--no-window", action="store_true", help="messages live forever, as in nearcast run without --window-...")
-    add("--max-distance", type=float, metavar="D", help="where spatial similarity is 0 (default: the bounds' diagonal)")
 
     add = parser.add_argument_group("what to plan").add_argument
     add("--shards", type=int, metavar="N", help="show the loads of so many shards (default: as many as advised)")

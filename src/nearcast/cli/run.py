@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,12 +17,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 import nearcast as nc
-from nearcast.cli.options import bounds_of, joined
+from nearcast.cli.options import SEVERAL, add_format, add_space, bounds_of, joined, parser_of
 from nearcast.cluster.intake import BATCH_ROWS, Head
 from nearcast.cluster.partition import METHODS
 from nearcast.cluster.pipeline import BALANCE, BALANCE_AFTER_S, SNAPSHOT_EVERY, WORLD, Options, Result, run
 from nearcast.cluster.progress import Totals
-from nearcast.cluster.sources import FORMATS, Input
+from nearcast.cluster.sources import Input
 from nearcast.errors import InvalidInput
 
 _DESCRIPTION = """\
@@ -62,35 +61,24 @@ examples
 
 def build_parser() -> argparse.ArgumentParser:
     """The options of `nearcast run`."""
-    parser = argparse.ArgumentParser(
-        prog="nearcast run",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument_group("what to read").add_argument
-    several: Any = {"nargs": "+", "action": "extend", "default": [], "metavar": "PATH"}
-    add("--messages", **several, help="files or folders of messages (rows that name another event are taken as such)")
-    add("--subscriptions", **several, help="files or folders of subscriptions, or of subscription events")
-    add("--events", **several, help="files or folders of events of all sorts")
-    add("--format", choices=FORMATS, help="read every file as this, whatever its name ends in")
+    parser = parser_of("nearcast run", _DESCRIPTION, _EPILOG)
+    reading = parser.add_argument_group("what to read")
+    add = reading.add_argument
+    add("--messages", **SEVERAL, help="files or folders of messages (rows that name another event are taken as such)")
+    add("--subscriptions", **SEVERAL, help="files or folders of subscriptions, or of subscription events")
+    add("--events", **SEVERAL, help="files or folders of events of all sorts")
+    add_format(reading)
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--once", action="store_true", help="read what is there, then end (this is the default)")
     how.add_argument("--follow", action="store_true", help="go on watching folders for new files; Ctrl-C ends it")
 
-    add = parser.add_argument_group("what to answer").add_argument
-    add("--space", metavar="W,S,E,N", help="bounds where most places lie (default: the world, -180,-90,180,90)")
-    add(
-        "--metric",
-        choices=("haversine", "euclidean"),
-        default="haversine",
-        help="degrees and metres, or plain coordinates (default: haversine)",
-    )
-    add("--max-distance", type=float, metavar="D", help="where spatial similarity is 0 (default: the bounds' diagonal)")
+    answering = parser.add_argument_group("what to answer")
+    add_space(answering)
+    add = answering.add_argument
     add("--window-count", type=int, metavar="N", help="only the newest N messages are live")
     add("--window-age", type=float, metavar="S", help="messages are live for S seconds")
     add("--max-ahead", type=float, metavar="S", help="reject messages more than S seconds ahead of the clock")
-    add("--corpus", **several, help="files whose texts fix how much each word weighs (default: all the same)")
+    add("--corpus", **SEVERAL, help="files whose texts fix how much each word weighs (default: all the same)")
 
     add = parser.add_argument_group("where it goes").add_argument
     add("--out", required=True, metavar="DIR", help="folder for the output")
