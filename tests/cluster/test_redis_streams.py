@@ -69,7 +69,7 @@ def test_each_entry_is_taken_once(server: str, tmp_path: Path, monkeypatch: pyte
     with client_of(server) as client:
         client.xadd("in", {"other": "x"})
     fill(server, "in", ["{broken"])
-    monkeypatch.setattr("nearcast.cluster.redis_streams._AT_ONCE", 7)
+    monkeypatch.setattr("nearcast.cluster.redis_streams.AT_ONCE", 7)
     streams = {given: RedisStream(given.path)}
     with monkeypatch.context() as patched:
         patched.setattr("nearcast.cluster.intake.write_json", lambda *_: (_ for _ in ()).throw(OSError("killed")))

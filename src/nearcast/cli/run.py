@@ -41,7 +41,8 @@ input
                    {"id": "ann", "kind": "topk", "lon": -73.98, "lat": 40.75, "keywords": "ramen sushi", "k": 5}
     event          {"event": "move", "id": "ann", "lon": -73.95, "lat": 40.70, "ts": 1700000600000}
                    {"event": "unsubscribe", "id": "bob", "ts": 1700000900000}
-  A Redis stream, named redis://HOST:PORT/NAME, has such a row as JSON in the field "json" of each entry.
+  A Redis stream, named redis://HOST:PORT/NAME, has such a row as JSON in the field "json" of each entry; a Kafka
+  topic, named kafka://HOST:PORT/TOPIC, as the value of each record.
   Times are epoch milliseconds. Events are taken in the order of ts (none first), subscription events before
   messages, then by id; so subscriptions without ts come before every message.
 

@@ -4,7 +4,8 @@ The way of an event, one module after the other:
 
 `sources`   finds files and reads JSON lines (`decode`), CSV (`csv_rows`) and Parquet (`parquet_rows`); a row that
             cannot be read stays a row, marked as refused.
-`redis_streams` does the same for streams, and passes updates on to one.
+`streams`   does the same for Redis streams (`redis_streams`, which also passes updates on to one) and Kafka topics
+            (`kafka_topics`).
 `intake`    puts the events of all new files in one order, splits their texts into words, cuts them into numbered
             batches, and writes these down; if there is much to sort, Spark does it (`staging`).
 `log`       makes turns of batches: `partition` says which shard a new subscription belongs to, `directory` remembers

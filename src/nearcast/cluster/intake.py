@@ -20,10 +20,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.cluster.redis_streams import Offset, RedisStream
 from nearcast.cluster.schema import BATCH, PUBLISH
 from nearcast.cluster.sources import Input, SourceFile, read_file
 from nearcast.cluster.store import Store, names_in, read_json, read_table, write_json, write_table
+from nearcast.cluster.streams import Offset, Stream
 from nearcast.columns.spelling import spell
 
 _MANIFESTS = 64  # intakes whose lists of files stand alone, before they become one list
@@ -94,7 +94,7 @@ class Intake:
         tables = (stage or in_memory)(files)
         return self._write(tables, [(file.path, file.size, file.changed_ns) for file in files], self.head.offsets)
 
-    def take_streams(self, streams: Mapping[Input, RedisStream]) -> Head:
+    def take_streams(self, streams: Mapping[Input, Stream]) -> Head:
         """Read what is new in streams; all of it is put in order together. Nothing happens if there is nothing."""
         pieces, offsets = [], dict(self.head.offsets)
         for number, (given, stream) in enumerate(streams.items()):

@@ -23,12 +23,13 @@ from nearcast.cluster.balance import Balance
 from nearcast.cluster.intake import BATCH_ROWS, Head, Intake, Stage
 from nearcast.cluster.log import Log
 from nearcast.cluster.progress import Totals, metrics, read_totals, record_step
-from nearcast.cluster.redis_streams import RedisStream, enter_updates, is_stream
+from nearcast.cluster.redis_streams import RedisStream, enter_updates
 from nearcast.cluster.session import embedded_master, start_session
 from nearcast.cluster.settling import settle
 from nearcast.cluster.sources import Input, SourceFile, find_files
 from nearcast.cluster.staging import is_large, on_spark
 from nearcast.cluster.store import Store, read_json
+from nearcast.cluster.streams import is_stream, stream_at
 from nearcast.cluster.turn import Settings, drop_outcomes, load_weights
 from nearcast.cluster.warm import compile_aside
 from nearcast.errors import NearcastError, SetupError
@@ -54,7 +55,7 @@ class Options:
     Parameters
     ----------
     inputs
-        Files, folders and streams (``redis://HOST:PORT/NAME``) to read.
+        Files, folders and streams (``redis://HOST:PORT/NAME``, ``kafka://HOST:PORT/TOPIC``) to read.
     out
         Folder for the output.
     checkpoint
@@ -171,7 +172,7 @@ class Inputs:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.streams = {given: RedisStream(given.path) for given in options.inputs if is_stream(given.path)}
+        self.streams = {given: stream_at(given.path) for given in options.inputs if is_stream(given.path)}
         self.sink: RedisStream | None = None
         checkpoint = options.checkpoint or options.out / "_checkpoint"
         self._own = (options.out, checkpoint)

@@ -12,31 +12,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nearcast.cluster.decode import Decoder
-from nearcast.errors import InvalidInput, SetupError
+from nearcast.cluster.streams import AT_ONCE, Offset, name_in
+from nearcast.errors import SetupError
 
-SCHEME = "redis://"
-START = "0-0"
+_START = "0-0"
 _FIELD = b"json"
-_AT_ONCE = 10_000  # entries read, or entered, in one go
-
-
-class Offset(NamedTuple):
-    """How far a stream was read."""
-
-    entry: str = START
-    n_read: int = 0
-
-
-def is_stream(path: str) -> bool:
-    """Does this name a stream, and not a file?"""
-    return path.startswith(SCHEME)
 
 
 class RedisStream:
@@ -64,10 +51,8 @@ class RedisStream:
             raise SetupError("redis is not installed. Run: pip install 'nearcast[redis]'") from None
         parts = urlsplit(address)
         self.address = address
-        self._name = parts.path.lstrip("/")
+        self._name = name_in(parts.path, address, "redis://HOST:PORT/NAME")
         self._mark = f"{self._name}:nearcast:{run}"  # how many of its batches have been entered
-        if not self._name:
-            raise InvalidInput("stream", address, "must be redis://HOST:PORT/NAME")
         self._errors = redis.RedisError
         self._client: Any = redis.Redis(parts.hostname or "localhost", parts.port or 6379)
         self._ask("ping")
@@ -83,7 +68,7 @@ class RedisStream:
         end = self._ask("xrevrange", self._name, count=1)
         last = end[0][0] if end else None
         while last is not None:
-            entries = self._ask("xrange", self._name, f"({offset.entry}", last, count=_AT_ONCE)
+            entries = self._ask("xrange", self._name, f"({offset.entry or _START}", last, count=AT_ONCE)
             if not entries:
                 return
             decoder = Decoder(self.address, number, role)

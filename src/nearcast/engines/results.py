@@ -30,6 +30,7 @@ from nearcast.engines.buffers import (
     ResultLayout,
     close_buffers,
     n_unsaid,
+    room_to_begin,
     settle,
 )
 from nearcast.engines.skyband import Policy, buffer_limit, replace
@@ -77,7 +78,7 @@ class Results:
 
     def make_room_to_replace(self, slot: int, n: int) -> None:
         """Promise room to give a subscription a buffer of `n` entries."""
-        self.make_room(0, 0, int(block_room(block_class(n))), int(self._buffers["n_entries"][slot]), n)
+        self.make_room(0, 0, int(block_room(block_class(room_to_begin(n)))), int(self._buffers["n_entries"][slot]), n)
 
     def open(self, slots: Ints, k: Ints) -> None:
         """Start empty buffers that are complete: there is nothing yet that they leave out."""

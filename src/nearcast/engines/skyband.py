@@ -15,16 +15,18 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.messages import FOREVER
-from nearcast.engines.blocks import block_class, block_room, take_block
+from nearcast.engines.blocks import block_room, take_block
 from nearcast.engines.buffers import (
     N_BUFFERED,
     N_KEPT,
     N_OFFERED,
     N_SHRUNK,
+    class_to_take,
     drop,
     free_entries,
     hold,
     move_to_larger,
+    room_to_begin,
     say,
     touch,
 )
@@ -258,7 +260,7 @@ def replace(results, messages, slot, best, event, cost, policy):
     n_kept = n_to_keep(buffer.k, best, cost, policy)
     floor = best[n_kept - 1].key if n_kept > 0 else -np.inf
     n_kept = thin_out(best[: abs(n_kept)], messages, buffer.k, policy)
-    size_class = block_class(n_kept)
+    size_class = class_to_take(results.blocks, room_to_begin(n_kept))
     start = take_block(results.blocks, results.entries["message"], size_class)
     marks = results.marks
     for i in range(n_kept):

@@ -1,0 +1,92 @@
+"""Records of a topic become events once. The broker is the one that the client carries for tests: it speaks Kafka's
+protocol over sockets, and keeps records in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.scenes import SPACE, WINDOW, answer, events, read_updates
+from nearcast.cluster.intake import Intake, read_head
+from nearcast.cluster.kafka_topics import KafkaTopic
+from nearcast.cluster.pipeline import Options, run
+from nearcast.cluster.sources import Input
+from nearcast.cluster.store import Store, read_table
+from nearcast.cluster.streams import Offset
+from nearcast.errors import InvalidInput, SetupError
+
+kafka = pytest.importorskip("confluent_kafka", reason="the client is not installed: pip install 'nearcast[kafka]'")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    host = kafka.Producer({"bootstrap.servers": "replaced", "test.mock.num.brokers": 1, "log_level": 2})
+    (broker,) = host.list_topics(timeout=30).brokers.values()
+    yield f"{broker.host}:{broker.port}"
+    del host
+
+
+def fill(server: str, topic: str, rows: list[Any]) -> None:
+    """Row after row to one of the first three of the broker's four partitions."""
+    producer = kafka.Producer({"bootstrap.servers": server, "log_level": 2})
+    for number, row in enumerate(rows):
+        value = row if row is None or isinstance(row, str) else json.dumps(row)
+        producer.produce(topic, value, partition=number % 3)
+    assert producer.flush(30) == 0
+
+
+def test_each_record_is_taken_once(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = Input(f"kafka://{server}/in", "events")
+    store = Store(tmp_path)
+    stream = events(3, 60)
+    fill(server, "in", [*stream[:40], None, "{broken"])
+    monkeypatch.setattr("nearcast.cluster.kafka_topics.AT_ONCE", 7)
+    streams = {given: KafkaTopic(given.path)}
+    with monkeypatch.context() as patched:
+        patched.setattr("nearcast.cluster.intake.write_json", lambda *_: (_ for _ in ()).throw(OSError("killed")))
+        with pytest.raises(OSError, match="killed"):
+            Intake(store, 10).take_streams(streams)
+    assert Intake(store, 10).take_streams(streams).rows == 42
+    assert Intake(store, 10).take_streams(streams).batches == 5
+    fill(server, "in", stream[40:])
+    assert Intake(store, 10).take_streams({given: KafkaTopic(given.path)}).rows == 62
+    rows = [row for number in range(read_head(store).batches) for row in read_table(store.batch(number)).to_pylist()]
+    assert sorted(row["row"] for row in rows) == list(range(1, 63))
+    refused = sorted(row["reason"] for row in rows if row["reason"])
+    assert len(refused) == 2
+    assert refused[0].startswith("row must be JSON")
+    assert refused[1] == "value is required: the row as JSON"
+
+
+def test_a_run_from_a_topic(spark: Any, server: str, tmp_path: Path) -> None:
+    stream = events(6, 200)
+    fill(server, "events", stream)
+    inputs = (Input(f"kafka://{server}/events", "events"),)
+    asked = Options(inputs, tmp_path / "out", space=SPACE, window=WINDOW, shards=2, batch_rows=120)
+    assert run(asked).totals.rows == 200
+    assert run(asked).totals.rows == 200
+    assert read_updates(tmp_path / "out") == answer(stream).told
+
+
+def test_what_cannot_be_reached_is_named(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidInput, match="stream must be kafka://HOST:PORT/TOPIC"):
+        KafkaTopic(f"kafka://{server}")
+    monkeypatch.setattr("nearcast.cluster.kafka_topics._WAIT_S", 1.0)
+    with pytest.raises(SetupError, match=r"Kafka at kafka://127\.0\.0\.1:1/x: "):
+        KafkaTopic("kafka://127.0.0.1:1/x")
+
+
+def test_records_that_are_gone_are_an_error(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SetupError, match="Unknown topic"):
+        KafkaTopic(f"kafka://{server}/gone")
+    fill(server, "gone", [None] * 6)
+    topic = KafkaTopic(f"kafka://{server}/gone")
+    *_, (_, offset) = topic.read("events", 0, Offset())
+    assert offset.n_read == 6
+    monkeypatch.setattr(KafkaTopic, "_ends", lambda self: {0: (5, 9), 1: (0, 2), 2: (0, 2)})
+    with pytest.raises(SetupError, match="partition 0 begins at 5, but 2 was to be read next: records were deleted"):
+        list(topic.read("events", 0, offset))
