@@ -288,7 +288,7 @@ def search_nodes(index, messages, idf, question, terms, dense, moment, task):
                 row = rows[member.slot]
                 if bound <= limit and is_alive(row, member.sequence, moment.last, moment.clock, moment.newest):
                     work[VERIFIED] += 1
-                    key = key_of(row, words, counts, idf, dense, question, aim.metric, aim.max_distance)
+                    key = key_of(row, words, counts, idf, dense, question, aim)
                     if math.isnan(key):
                         continue
                     n = offer(best, n, aim.k, key, member.sequence, member.slot)

@@ -34,9 +34,12 @@ def search(index, messages, idf, question, terms, dense, moment, scratch):
         return NEED_ROOM
     x, y, z = to_point(index.metric, question.x, question.y)
     need = n_terms if question.mode == ALL else 1
-    aim = Aim(question.mode, need, k, question.alpha, index.metric, index.max_distance, x, y, z)
+    bits = 0
+    for i in range(n_terms):
+        bits |= 1 << (int(terms[i]) & 63)
+    aim = Aim(question.mode, need, k, question.alpha, index.metric, index.max_distance, x, y, z, bits)
     scratch.work[SEARCHES] += 1
-    n = scan_recent(index, messages, idf, question, terms, dense, moment, scratch)
+    n = scan_recent(index, messages, idf, question, terms, dense, moment, scratch, aim)
     find_ways(index, question, terms, dense, moment, scratch.ways)
     if question.mode == TOPK:
         n = scan_rare(index, messages, idf, question, terms, dense, moment, (scratch, aim, n))

@@ -19,6 +19,7 @@ import numpy as np
 from nearcast.columns.arena import Array, Longs
 from nearcast.jit import kernel
 from nearcast.space.distance import HAVERSINE, wrap
+from nearcast.space.rounding import above, below
 from nearcast.window.curve import grid_line, hilbert, to_point
 
 LEAF_BITS = 7
@@ -64,17 +65,18 @@ SKIP = record(
     ("end", "i4"),
     ("top", "f4"),
 )
+# Children are looked at side by side: with 40 bytes instead of 80 a search took 386 us instead of 436 (2026-11-16).
 BOX = record(
-    ("x0", "f8"),  # around the points
-    ("y0", "f8"),
-    ("z0", "f8"),
-    ("x1", "f8"),
-    ("y1", "f8"),
-    ("z1", "f8"),
-    ("west", "f8"),  # around the places, longitudes wrapped
-    ("south", "f8"),
-    ("east", "f8"),
-    ("north", "f8"),
+    ("x0", "f4"),  # around the points; all are rounded outward
+    ("y0", "f4"),
+    ("z0", "f4"),
+    ("x1", "f4"),
+    ("y1", "f4"),
+    ("z1", "f4"),
+    ("west", "f4"),  # around the places, longitudes wrapped
+    ("south", "f4"),
+    ("east", "f4"),
+    ("north", "f4"),
 )
 SEGMENT = record(
     ("member_start", "i8"),
@@ -294,11 +296,11 @@ def fill_boxes(rows, members, metric, depth, boxes):
         row = rows[member.slot]
         x = wrap(row.x) if metric == HAVERSINE else row.x
         box = boxes[first_node(depth) + (rank >> LEAF_BITS)]
-        box.x0, box.x1 = min(box.x0, member.x), max(box.x1, member.x)
-        box.y0, box.y1 = min(box.y0, member.y), max(box.y1, member.y)
-        box.z0, box.z1 = min(box.z0, member.z), max(box.z1, member.z)
-        box.west, box.east = min(box.west, x), max(box.east, x)
-        box.south, box.north = min(box.south, row.y), max(box.north, row.y)
+        box.x0, box.x1 = min(box.x0, below(member.x)), max(box.x1, above(member.x))
+        box.y0, box.y1 = min(box.y0, below(member.y)), max(box.y1, above(member.y))
+        box.z0, box.z1 = min(box.z0, below(member.z)), max(box.z1, above(member.z))
+        box.west, box.east = min(box.west, below(x)), max(box.east, above(x))
+        box.south, box.north = min(box.south, below(row.y)), max(box.north, above(row.y))
     for i in range(boxes.size - 1, 0, -1):
         box = boxes[i]
         over = boxes[(i - 1) >> FAN_BITS]

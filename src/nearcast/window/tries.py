@@ -21,7 +21,7 @@ _AHEAD = 8  # what is looked at so much later is fetched
 
 
 @kernel
-def scan_recent(index, messages, idf, question, terms, dense, moment, scratch):
+def scan_recent(index, messages, idf, question, terms, dense, moment, scratch, aim):
     """Try every recent message; returns how many are kept."""
     recent, rows, words, counts = index.recent, messages.rows, messages.terms, messages.counts
     bits = 0
@@ -44,7 +44,7 @@ def scan_recent(index, messages, idf, question, terms, dense, moment, scratch):
                 hits += 1
         if hits == terms.size or (hits > 0 and question.mode != ALL):
             scratch.work[VERIFIED] += 1
-            key = key_of(row, words, counts, idf, dense, question, index.metric, index.max_distance)
+            key = key_of(row, words, counts, idf, dense, question, aim)
             n = offer(scratch.best, n, question.k, key, entry.sequence, entry.slot)
     return n
 
@@ -99,7 +99,7 @@ def scan_word(index, messages, idf, question, terms, dense, moment, task):
                 row = rows[member.slot]
                 if not is_alive(row, member.sequence, moment.last, moment.clock, moment.newest):
                     continue
-                total = fresh_dot(words, counts, row, idf, dense)
+                total = fresh_dot(words, counts, row, idf, dense, aim.bits)
                 dx, dy, dz = member.x - aim.x, member.y - aim.y, member.z - aim.z
                 squared = dx * dx + dy * dy + dz * dz
                 if total < 0.0 or bound_of(aim, squared, total / (question.norm * row.norm)) > limit:

@@ -8,6 +8,7 @@ from nearcast.columns.messages import FOREVER
 from nearcast.columns.shapes import BOX
 from nearcast.engines.within.layout import MANY, MORTAL, N_STEERING, N_WORDS, NO_WORD, PLAIN, UNRANKED
 from nearcast.jit import kernel
+from nearcast.space.rounding import above, below
 
 
 @kernel
@@ -49,20 +50,6 @@ def count_words(table, slots, counts):
             for j in range(at + 2, at + 2 + clauses[at]):
                 counts[clauses[j]] += 1
             at += 2 + clauses[at] + clauses[at + 1]
-
-
-@kernel
-def below(value):
-    """The largest float32 that is not above `value`."""
-    near = np.float32(value)
-    return np.nextafter(near, np.float32(-np.inf)) if near > value else near
-
-
-@kernel
-def above(value):
-    """The smallest float32 that is not below `value`."""
-    near = np.float32(value)
-    return np.nextafter(near, np.float32(np.inf)) if near < value else near
 
 
 @kernel
