@@ -89,10 +89,12 @@ class Sliding(Case):
 
     def register(self, given: pa.Table) -> np.ndarray:
         """Write subscriptions to the table; returns their slots."""
-        (part,) = decode_subscriptions(given, Rules(self.stream.space, True, None)).parts
-        assert isinstance(part.given, PointRows)
-        numbers = np.arange(len(self.table), len(self.table) + len(part.ids), dtype=np.int32)
-        return self.table.insert(part.given, self.vocabulary.encode(from_lists(part.words)), numbers, 0)
+        slots = []
+        for part in decode_subscriptions(given, Rules(self.stream.space, True, None)).parts:
+            assert isinstance(part.given, PointRows)
+            numbers = np.arange(len(self.table), len(self.table) + len(part.ids), dtype=np.int32)
+            slots.append(self.table.insert(part.given, self.vocabulary.encode(from_lists(part.words)), numbers, 0))
+        return np.concatenate(slots)
 
     def check(self) -> int:
         for batch in batches(self.stream.take(2 * BATCH if self.sizes["window"] > BATCH else 50), BATCH):
