@@ -8,6 +8,7 @@ transactions that were not committed are passed over.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +20,7 @@ from nearcast.cluster.streams import AT_ONCE, Offset, name_in
 from nearcast.errors import SetupError
 
 _WAIT_S = 30.0  # for an answer
+_GATHER_S = 0.1  # for more records, so that one look takes as many as there are
 
 
 class KafkaTopic:
@@ -94,7 +96,10 @@ class KafkaTopic:
 
     def _next(self) -> list[Any]:
         """The next records, and ends of partitions."""
-        records: list[Any] = self._client.consume(AT_ONCE, timeout=_WAIT_S)
+        records: list[Any] = []
+        deadline = time.monotonic() + _WAIT_S
+        while not records and time.monotonic() < deadline:
+            records = self._client.consume(AT_ONCE, timeout=_GATHER_S)
         failed = [r.error() for r in records if r.error() and r.error().code() != self._kafka.KafkaError._PARTITION_EOF]
         if failed or not records:
             raise SetupError(f"Kafka at {self.address}: {failed[0].str() if failed else 'no answer'}")
