@@ -6,7 +6,7 @@ from bench.figure import Figure
 FIGURE = Figure(
     title="CkQST, figure 7: evaluations anew",
     workload=(
-        "500,000 subscriptions of 1 to 5 words drawn from tweets; the newest 100,000 messages live, a little "
+        "100,000 subscriptions of 1 to 5 words drawn from tweets; the newest 20,000 messages live, a little "
         "off the places they were drawn from; the engine alone"
     ),
     expected="far fewer evaluations with the k-skyband than with k only, and no more than 2 k messages kept",

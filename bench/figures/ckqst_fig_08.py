@@ -6,7 +6,7 @@ from bench.figure import Figure
 FIGURE = Figure(
     title="CkQST, figure 8: sets of data",
     workload=(
-        "500,000 subscriptions of 1 to 5 words drawn from each set, k 20; the newest 100,000 messages live, a "
+        "200,000 subscriptions of 1 to 5 words drawn from each set, k 20; the newest 40,000 messages live, a "
         "little off the places they were drawn from; the engine alone"
     ),
     expected="AOIQ-tree is fastest on every set",

@@ -5,7 +5,7 @@ from bench.figure import Figure
 
 FIGURE = Figure(
     title="CkQST, figure 9: number of subscriptions",
-    workload="as figure 8, tweets; five subscriptions to a live message",
+    workload="as figure 8, tweets, with the newest 40,000 messages live",
     expected="AOIQ-tree is fastest and grows least",
     sweep=("subscriptions", (100_000, 200_000, 500_000)),
     series={name: (Watching, line) for name, line in LINES.items()},
