@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from cluster.scenes import SPACE, WINDOW, answer, events, read_updates
+from cluster.scenes import events
 from nearcast.cluster.intake import Intake, read_head
 from nearcast.cluster.kafka_topics import KafkaTopic
-from nearcast.cluster.pipeline import Options, run
 from nearcast.cluster.sources import Input
 from nearcast.cluster.store import Store, read_table
-from nearcast.cluster.streams import Offset
+from nearcast.cluster.streams import Offset, stream_at
 from nearcast.errors import InvalidInput, SetupError
 
 kafka = pytest.importorskip("confluent_kafka", reason="the client is not installed: pip install 'nearcast[kafka]'")
@@ -45,7 +44,7 @@ def test_each_record_is_taken_once(server: str, tmp_path: Path, monkeypatch: pyt
     stream = events(3, 60)
     fill(server, "in", [*stream[:40], None, "{broken"])
     monkeypatch.setattr("nearcast.cluster.kafka_topics.AT_ONCE", 7)
-    streams = {given: KafkaTopic(given.path)}
+    streams = {given: stream_at(given.path)}
     with monkeypatch.context() as patched:
         patched.setattr("nearcast.cluster.intake.write_json", lambda *_: (_ for _ in ()).throw(OSError("killed")))
         with pytest.raises(OSError, match="killed"):
@@ -60,16 +59,6 @@ def test_each_record_is_taken_once(server: str, tmp_path: Path, monkeypatch: pyt
     assert len(refused) == 2
     assert refused[0].startswith("row must be JSON")
     assert refused[1] == "value is required: the row as JSON"
-
-
-def test_a_run_from_a_topic(spark: Any, server: str, tmp_path: Path) -> None:
-    stream = events(6, 200)
-    fill(server, "events", stream)
-    inputs = (Input(f"kafka://{server}/events", "events"),)
-    asked = Options(inputs, tmp_path / "out", space=SPACE, window=WINDOW, shards=2, batch_rows=120)
-    assert run(asked).totals.rows == 200
-    assert run(asked).totals.rows == 200
-    assert read_updates(tmp_path / "out") == answer(stream).told
 
 
 def test_what_cannot_be_reached_is_named(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
