@@ -33,15 +33,7 @@ def is_stream(path: str) -> bool:
 
 
 def stream_at(address: str) -> Stream:
-    """The stream of an address.
-
-    Raises
-    ------
-    InvalidInput
-        For an address without a name.
-    SetupError
-        If the client is not installed, or the server does not answer.
-    """
+    """The stream of an address, connected to."""
     if address.startswith(KAFKA):
         from nearcast.cluster.kafka_topics import KafkaTopic
 

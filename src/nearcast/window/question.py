@@ -11,6 +11,7 @@ from nearcast.columns.scores import topk_score
 from nearcast.jit import inlined
 from nearcast.space.distance import distance, ssim
 from nearcast.window.curve import at_least, squared_limit
+from nearcast.window.segments import bit_of
 
 TOPK, ALL, ANY = range(3)
 
@@ -52,7 +53,7 @@ class Aim(NamedTuple):
     x: float
     y: float
     z: float
-    bits: int  # of its words: the bit of a word is the lowest six of its number
+    bits: int  # `bit_of` its words
 
 
 class Scratch(NamedTuple):
@@ -93,7 +94,7 @@ def fresh_dot(words, counts, row, idf, dense, bits):
     """
     total = 0.0
     for i in range(row.term_start, row.term_start + row.n_terms):
-        if bits >> (int(words[i]) & 63) & 1 == 0:
+        if bits & bit_of(words[i]) == 0:
             continue
         other = dense[words[i]]
         if other < 0.0:

@@ -14,7 +14,7 @@ from nearcast.window.curve import to_point
 from nearcast.window.heaps import sort_best
 from nearcast.window.nodes import search_nodes
 from nearcast.window.question import ALL, SEARCHES, TOPK, Aim
-from nearcast.window.segments import FAN
+from nearcast.window.segments import FAN, bit_of
 from nearcast.window.tries import scan_rare, scan_recent
 from nearcast.window.ways import find_ways
 
@@ -36,7 +36,7 @@ def search(index, messages, idf, question, terms, dense, moment, scratch):
     need = n_terms if question.mode == ALL else 1
     bits = 0
     for i in range(n_terms):
-        bits |= 1 << (int(terms[i]) & 63)
+        bits |= bit_of(terms[i])
     aim = Aim(question.mode, need, k, question.alpha, index.metric, index.max_distance, x, y, z, bits)
     scratch.work[SEARCHES] += 1
     n = scan_recent(index, messages, idf, question, terms, dense, moment, scratch, aim)

@@ -137,7 +137,7 @@ def is_alive(row, sequence, last, clock, count):
 @kernel
 def bit_of(term):
     """The bit that stands for a term."""
-    return 1 << ((np.int64(term) * 0x9E3779B1 >> 20) % 63)
+    return 1 << (int(term) % 63)
 
 
 @kernel

@@ -11,7 +11,7 @@ from nearcast.jit import kernel, prefetch
 from nearcast.space.distance import distance, ssim
 from nearcast.window.heaps import offer
 from nearcast.window.question import ALL, POSTINGS, VERIFIED, bound_of, fresh_dot, key_of, limit_of
-from nearcast.window.segments import LEAF, bit_of, is_alive
+from nearcast.window.segments import LEAF, is_alive
 
 _BLUR = 4e-7  # relative; a float32 unit weight is rounded up by less
 # So many messages are tried one by one rather than looked for in nodes: over a million messages a search took 535 us
@@ -24,14 +24,11 @@ _AHEAD = 8  # what is looked at so much later is fetched
 def scan_recent(index, messages, idf, question, terms, dense, moment, scratch, aim):
     """Try every recent message; returns how many are kept."""
     recent, rows, words, counts = index.recent, messages.rows, messages.terms, messages.counts
-    bits = 0
-    for i in range(terms.size):
-        bits |= bit_of(terms[i])
     n = 0
     for at in range(recent.size):
         entry = recent[at]
-        shared = entry.bits & bits
-        if shared == 0 or (question.mode == ALL and shared != bits):
+        shared = entry.bits & aim.bits
+        if shared == 0 or (question.mode == ALL and shared != aim.bits):
             continue
         row = rows[entry.slot]
         if entry.sequence <= moment.since or not is_alive(
