@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from cluster.scenes import events
-from nearcast.cluster.intake import Intake, read_head
+from cluster.taking import taken_once
 from nearcast.cluster.kafka_topics import KafkaTopic
 from nearcast.cluster.sources import Input
-from nearcast.cluster.store import Store, read_table
+from nearcast.cluster.store import Store
 from nearcast.cluster.streams import Offset, stream_at
 from nearcast.errors import InvalidInput, SetupError
 
@@ -40,21 +40,11 @@ def fill(server: str, topic: str, rows: list[Any]) -> None:
 
 def test_each_record_is_taken_once(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = Input(f"kafka://{server}/in", "events")
-    store = Store(tmp_path)
     stream = events(3, 60)
     fill(server, "in", [*stream[:40], None, "{broken"])
     monkeypatch.setattr("nearcast.cluster.kafka_topics.AT_ONCE", 7)
     streams = {given: stream_at(given.path)}
-    with monkeypatch.context() as patched:
-        patched.setattr("nearcast.cluster.intake.write_json", lambda *_: (_ for _ in ()).throw(OSError("killed")))
-        with pytest.raises(OSError, match="killed"):
-            Intake(store, 10).take_streams(streams)
-    assert Intake(store, 10).take_streams(streams).rows == 42
-    assert Intake(store, 10).take_streams(streams).batches == 5
-    fill(server, "in", stream[40:])
-    assert Intake(store, 10).take_streams({given: KafkaTopic(given.path)}).rows == 62
-    rows = [row for number in range(read_head(store).batches) for row in read_table(store.batch(number)).to_pylist()]
-    assert sorted(row["row"] for row in rows) == list(range(1, 63))
+    rows = taken_once(Store(tmp_path), streams, lambda: fill(server, "in", stream[40:]), monkeypatch)
     refused = sorted(row["reason"] for row in rows if row["reason"])
     assert len(refused) == 2
     assert refused[0].startswith("row must be JSON")

@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 
 from cluster.scenes import SPACE, WINDOW, answer, events
-from nearcast.cluster.intake import Intake, read_head
+from cluster.taking import taken_once
 from nearcast.cluster.pipeline import Options, run
 from nearcast.cluster.redis_streams import RedisStream, enter_updates
 from nearcast.cluster.sources import Input
-from nearcast.cluster.store import Store, read_table
+from nearcast.cluster.store import Store
+from nearcast.cluster.streams import stream_at
 from nearcast.errors import InvalidInput, SetupError
 
 redis = pytest.importorskip("redis", reason="the client is not installed: pip install 'nearcast[redis]'")
@@ -63,24 +64,14 @@ def fill(server: str, name: str, rows: list[Any]) -> None:
 
 def test_each_entry_is_taken_once(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = Input(f"{server}/in", "events")
-    store = Store(tmp_path)
     stream = events(3, 60)
     fill(server, "in", stream[:40])
     with client_of(server) as client:
         client.xadd("in", {"other": "x"})
     fill(server, "in", ["{broken"])
     monkeypatch.setattr("nearcast.cluster.redis_streams.AT_ONCE", 7)
-    streams = {given: RedisStream(given.path)}
-    with monkeypatch.context() as patched:
-        patched.setattr("nearcast.cluster.intake.write_json", lambda *_: (_ for _ in ()).throw(OSError("killed")))
-        with pytest.raises(OSError, match="killed"):
-            Intake(store, 10).take_streams(streams)
-    assert Intake(store, 10).take_streams(streams).rows == 42
-    assert Intake(store, 10).take_streams(streams).batches == 5
-    fill(server, "in", stream[40:])
-    assert Intake(store, 10).take_streams(streams).rows == 62
-    rows = [row for number in range(read_head(store).batches) for row in read_table(store.batch(number)).to_pylist()]
-    assert sorted(row["row"] for row in rows) == list(range(1, 63))
+    streams = {given: stream_at(given.path)}
+    rows = taken_once(Store(tmp_path), streams, lambda: fill(server, "in", stream[40:]), monkeypatch)
     refused = {row["row"]: row["reason"] for row in rows if row["reason"]}
     assert refused[41] == "json is required: the field that holds the row"
     assert refused[42].startswith("row must be JSON")
