@@ -13,7 +13,7 @@ import numpy as np
 
 from nearcast.columns.arena import Floats, Ints, Longs
 from nearcast.engines.within.cuts import even_cuts, improved_cuts, optimal_cuts
-from nearcast.engines.within.grid import KAPPA, grid_cost, improved_lines
+from nearcast.engines.within.grid import KAPPA, grid_cost, improved_lines, n_before
 from nearcast.engines.within.layout import NO_WORD
 from nearcast.engines.within.motion import penalty
 from nearcast.engines.within.trace import word_at
@@ -23,6 +23,7 @@ HEURISTIC_CUTS, OPTIMAL_CUTS, EVEN_CUTS = range(3)
 _MOST_JUDGED = 4096  # entries that a choice is made from
 _ROWS_PER_PART = 3  # least mean number of entries of a cut or cell; fewer would cost more memory than they save time
 _MOST_FOLLOWED = 256  # entries whose movement is looked at
+_OVER = 1.25  # lines are put where few boxes are met, so that more than by chance can be tried
 _VISIT = 16.0  # what coming to a node or leaf costs, in entries met (measured, 2026-11-16)
 
 
@@ -46,7 +47,7 @@ class Scratch(NamedTuple):
     ends: Ints  # int32[f]
     boxes: Floats  # float64[_MOST_JUDGED, 4]
     places: Floats  # float64[most sampled, 2]
-    sorted: Floats  # float64[_MOST_JUDGED + most sampled]
+    sorted: Floats  # float64[2, 2 * _MOST_JUDGED + most sampled]: of either axis lows, highs and places
     x_lines: Floats  # float64[f]
     y_lines: Floats  # float64[f]
     cells: Ints  # int32[2 * (f + 1) ** 2]
@@ -64,7 +65,7 @@ def new_scratch(n_ranks: int, n_sampled: int, fanout: int) -> Scratch:
             np.zeros(fanout, np.int32),
             np.zeros((_MOST_JUDGED, 4)),
             np.zeros((n_sampled, 2)),
-            np.zeros(2 * _MOST_JUDGED + n_sampled),
+            np.zeros((2, 2 * _MOST_JUDGED + n_sampled)),
             *lines,
             np.zeros(2 * (fanout + 2) ** 2, np.int32),
             np.zeros((_MOST_FOLLOWED, 2)),
@@ -159,15 +160,37 @@ def stretched(extent, box):
 
 
 @kernel
+def sort_axis(n, n_places, axis, scratch):
+    """Put the ends of boxes and the places along an axis in order."""
+    out = scratch.sorted[axis]
+    put_sorted(scratch.boxes, axis, n, out[:n])
+    put_sorted(scratch.boxes, axis + 2, n, out[n : 2 * n])
+    put_sorted(scratch.places, axis, n_places, out[2 * n : 2 * n + n_places])
+
+
+@kernel
 def choose_lines(n, n_places, axis, lower, upper, n_slabs, scratch, lines):
-    """Lines across one dimension; returns how many."""
-    lows = scratch.sorted[:n]
-    highs = scratch.sorted[n : 2 * n]
-    places = scratch.sorted[2 * n : 2 * n + n_places]
-    put_sorted(scratch.boxes, axis, n, lows)
-    put_sorted(scratch.boxes, axis + 2, n, highs)
-    put_sorted(scratch.places, axis, n_places, places)
-    return improved_lines(lows, highs, places, lower, upper, n_slabs, lines)
+    """Lines across an axis that is in order; returns how many."""
+    ends = scratch.sorted[axis]
+    return improved_lines(ends[:n], ends[n : 2 * n], ends[2 * n : 2 * n + n_places], lower, upper, n_slabs, lines)
+
+
+@kernel
+def most_slabs(n, most_copies, scratch):
+    """About how many slabs either axis may have, so that an entry stands in `most_copies` cells on average.
+
+    A line is as likely to meet a box as the lower end of another box is to lie inside it.
+    """
+    x_lows, y_lows = scratch.sorted[0, :n], scratch.sorted[1, :n]
+    by_x, by_y, by_both = 0.0, 0.0, 0.0
+    for i in range(n):
+        box = scratch.boxes[i]
+        x_share = (n_before(x_lows, box[2]) - n_before(x_lows, box[0])) / n
+        y_share = (n_before(y_lows, box[3]) - n_before(y_lows, box[1])) / n
+        by_x, by_y, by_both = by_x + x_share / n, by_y + y_share / n, by_both + x_share * y_share / n
+    half = 0.5 * (by_x + by_y)
+    # by_both * lines**2 + 2 * half * lines + 1 = most_copies
+    return 1.0 + (most_copies - 1.0) / (half + math.sqrt(half * half + by_both * (most_copies - 1.0)) + 1e-9)
 
 
 @kernel
@@ -193,8 +216,11 @@ def choose_grid(entries, task, fanout, most_copies, sample, messages, scratch):
     for i in range(task.n_sample):
         message = messages[task.sample_start + i]
         scratch.places[i, 0], scratch.places[i, 1] = sample.xs[message], sample.ys[message]
+    for axis in range(2):
+        sort_axis(n, task.n_sample, axis, scratch)
     region = (task.x0, task.y0, task.x1, task.y1)
     side = int(math.sqrt(min(fanout, max(4, task.n_rows // _ROWS_PER_PART))))
+    side = min(side, max(2, int(_OVER * most_slabs(n, most_copies / task.copies, scratch))))
     while side >= 2:
         n_x = choose_lines(n, task.n_sample, 0, extent[0], extent[2], side, scratch, scratch.x_lines)
         n_y = choose_lines(n, task.n_sample, 1, extent[1], extent[3], side, scratch, scratch.y_lines)

@@ -10,7 +10,10 @@ from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
 from nearcast.engines.within.check import check_lists, check_tree
 from nearcast.engines.within.match import (
     CANDIDATES,
+    ENOUGH,
     MATCHED,
+    NEED_FOUND,
+    NEED_WAVE,
     TOUCHED,
     VERIFIED,
     VISITED_LEAVES,
@@ -24,7 +27,7 @@ from nearcast.engines.within.settings import Settings
 from nearcast.engines.within.shape import shape
 from nearcast.engines.within.telling import Telling
 from nearcast.engines.within.tree import Tree
-from nearcast.engines.within.waves import Sent, new_wave, wider, with_terms
+from nearcast.engines.within.waves import CHUNK, Sent, new_wave, wider, with_terms
 from nearcast.window.window import Steps
 
 
@@ -77,14 +80,17 @@ class WithinTree:
         found: list[tuple[Ints, Ints, Ints]] = []
         event = 0
         while True:
-            event, n, n_visits = match_many(tree.layout, sent, check, event, self._wave, room)
+            first = event
+            event, n, n_visits, lack = match_many(tree.layout, sent, check, first, self._wave, room)
             found.append((room.events[:n].copy(), room.slots[:n].copy(), room.arrivals[:n].copy()))
             if tree.lists is not None:
                 tree.lists.add(tree.arrays, room, n_visits)
-            if event == steps.arrivals.size:
+            if lack == ENOUGH:
                 break
-            room, self._wave = roomier(room), wider(self._wave)
-            self._room = room
+            if lack == NEED_WAVE:
+                self._wave = wider(self._wave)
+            elif lack == NEED_FOUND or event < first + CHUNK:  # a chunk that is begun again finds its leaves again
+                room = self._room = roomier(room, lack)
         tree.recent.take(live.table.layout, steps.arrivals)
         n_arrived = int((steps.arrivals >= 0).sum())
         self._n_messages += n_arrived
@@ -93,17 +99,18 @@ class WithinTree:
         events, slots, messages = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
         n = events.size
         if n > self._signs.size:
-            self._signs, self._scores = np.ones(2 * n, np.int32), np.full(2 * n, np.nan)
+            self._signs, self._scores = np.ones(n, np.int32), np.full(n, np.nan)
         return Changes(events, slots, messages, self._signs[:n], self._scores[:n])
 
     def _ready(self) -> Match:
-        """Room for all terms and subscriptions."""
+        """Room for all terms, and for all subscriptions once any has several clauses."""
         room, n_terms = self._room, self.around.vocabulary.idf.size
+        n_stamps = self.table.slots.capacity if self.tree.n_entries > len(self.table) else 0
         self._wave = with_terms(self._wave, self.tree.order.ranks.size)
         self._room = room._replace(
             present=with_room(room.present, n_terms),
             dense=self._telling.search.dense(),
-            stamps=with_room(room.stamps, self.table.slots.capacity),
+            stamps=with_room(room.stamps, n_stamps),
         )
         return self._room
 
@@ -132,6 +139,7 @@ class WithinTree:
 
     def stats(self) -> Stats:
         counters, n, tree = self._room.counters, max(1, self._n_messages), self.tree
+        scratch = (*self._room, *self._wave, self._signs, self._scores)
         at = {
             "leaves": VISITED_LEAVES, "touched": TOUCHED, "candidates": CANDIDATES, "verified": VERIFIED,
             "matched": MATCHED,
@@ -149,7 +157,7 @@ class WithinTree:
             "rebuilding": tree.rebuilding,
             "following": self._telling.work,
             "tree": shape(tree.layout),
-            "bytes": tree.nbytes + self._telling.nbytes + sum(array.nbytes for array in (*self._room, *self._wave)),
+            "bytes": tree.nbytes + self._telling.nbytes + sum(array.nbytes for array in scratch),
         }
 
     def state(self) -> State:

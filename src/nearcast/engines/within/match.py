@@ -25,6 +25,7 @@ from nearcast.jit import NEED_ROOM, kernel, prefetch
 
 VISITED_LEAVES, TOUCHED, CANDIDATES, VERIFIED, MATCHED = range(5)  # positions in `counters`
 N_COUNTERS = 5
+ENOUGH, NEED_WAVE, NEED_FOUND, NEED_MATCHES = range(4)  # what there was too little room for, if any
 _AHEAD = 16  # entries whose words are asked for in advance
 _LEAVES_AHEAD = 3  # leaves whose entries are
 _FETCHED = 64  # at most so many entries of a leaf
@@ -73,9 +74,9 @@ def new_match(n_visits: int) -> Match:
     )
 
 
-def roomier(room: Match) -> Match:
-    """Twice the room for what is found."""
-    growing = ("hits", "found", "events", "arrivals", "slots", "visitors", "visits")
+def roomier(room: Match, lack: int) -> Match:
+    """Twice the room for what there was too little of."""
+    growing = ("hits", "found") if lack == NEED_FOUND else ("events", "arrivals", "slots", "visitors", "visits")
     return room._replace(**{name: with_room(getattr(room, name), 2 * getattr(room, name).size) for name in growing})
 
 
@@ -204,7 +205,7 @@ def drop_doubles(slots, first, middle, n):
 def match_chunk(tree, sent, check, n_probes, wave, room, n, n_visits):
     """Append who matches a chunk of messages whose leaves are found.
 
-    Returns the probe to go on with, short of `n_probes` if there was no room, and how many matches and visits now are.
+    Returns the probe to go on with, how many matches and visits now are, and what there was too little room for.
     """
     held, sides, present, slots, events = tree.held, tree.sides, room.present, room.slots, room.events
     leaves, leaf_start, found, counters = wave.leaves, wave.leaf_start, room.found, room.counters
@@ -218,8 +219,10 @@ def match_chunk(tree, sent, check, n_probes, wave, room, n, n_visits):
         n_rows = 0
         for i in range(first, end):
             n_rows += leaves[i].n_rows
-        if n_rows >= min(found.size, slots.size - n) or (visits.size > 0 and n_visits + end - first > visits.size):
-            return p, n, n_visits
+        if n_rows >= found.size:
+            return p, n, n_visits, NEED_FOUND
+        if n_rows >= slots.size - n or (visits.size > 0 and n_visits + end - first > visits.size):
+            return p, n, n_visits, NEED_MATCHES
         message = rows[arrivals[event]]
         place = rounded(math.nan if n_twins == 2 else message.x, message.y)
         mark(terms, message.term_start, message.n_terms, 1, present)
@@ -247,26 +250,27 @@ def match_chunk(tree, sent, check, n_probes, wave, room, n, n_visits):
         counters[VISITED_LEAVES] += end - first
         counters[TOUCHED] += n_rows
         p += n_twins
-    return p, n, n_visits
+    return p, n, n_visits, ENOUGH
 
 
 @kernel
 def match_many(tree, sent, check, first, wave, room):
     """Write who matches the arrivals from event `first` on.
 
-    Returns the event to go on with, and how many matches and visits. Stops before an event for which room may not
-    suffice: ask again from there on, with more.
+    Returns the event to go on with, how many matches and visits, and what there was too little room for, if any: ask
+    again from there on. Matches and visits are the caller's then, so there is room again for those of the next events.
     """
-    n, n_visits, event, n_events = 0, 0, first, sent.slots.size
+    n, n_visits, event, n_events, lack = 0, 0, first, sent.slots.size, ENOUGH
     while event < n_events:
         end = min(event + CHUNK, n_events)
         n_probes = find_leaves(tree, sent, event, end, ROOT, wave)
         if n_probes == NEED_ROOM:
+            lack = NEED_WAVE
             break
-        p, n, n_visits = match_chunk(tree, sent, check, n_probes, wave, room, n, n_visits)
-        if p < n_probes:
+        p, n, n_visits, lack = match_chunk(tree, sent, check, n_probes, wave, room, n, n_visits)
+        if lack != ENOUGH:
             event = wave.probes[p].event
             break
         event = end
     room.counters[MATCHED] += n
-    return event, n, n_visits
+    return event, n, n_visits, lack
