@@ -21,7 +21,7 @@ from nearcast.workload.moving import MEDIUM, Network, on_roads
 from nearcast.workload.schema import BOX
 
 MOVING_LINES = {
-    "AP+-Tree": {"engine": "ap_tree", "filing": "leaves"},
+    "AP+-Tree": {"engine": "ap_tree"},
     "IQ+-Tree": {"engine": "iq_plus"},
     "RQ+-Tree": {"engine": "rq_plus"},
     "SS-Index": {"engine": "ss_index"},

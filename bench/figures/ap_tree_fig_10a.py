@@ -1,6 +1,6 @@
 """AP-Tree figure 10a: matching against the fanout f of the tree."""
 
-from bench.cases.within import AP_TREE, DATA, SIZES, TINY, Standing
+from bench.cases.within import DATA, SIZES, STILL, TINY, Standing
 from bench.figure import Figure
 
 FIGURE = Figure(
@@ -11,6 +11,6 @@ FIGURE = Figure(
     sweep=("fanout", (50, 100, 200, 400, 800)),
     series={name: (Standing, {"messages": name}) for name in DATA},
     repeats=3,
-    sizes={**SIZES, "engine": AP_TREE},
+    sizes={**SIZES, **STILL},
     tiny={**TINY, "fanout": (50,)},
 )

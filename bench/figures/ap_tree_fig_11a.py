@@ -1,13 +1,13 @@
 """AP-Tree figure 11a: matching with variants of the tree, and with a trie over quadtrees."""
 
-from bench.cases.within import AP_TREE, DATA, SIZES, TINY, Standing
+from bench.cases.within import DATA, SIZES, STILL, TINY, Standing
 from bench.figure import Figure
 
 VARIANTS = {
-    "HR": {"engine": AP_TREE},
-    "DP": {"engine": AP_TREE, "partition": "optimal"},
-    "KPriority": {"engine": AP_TREE, "priority": "keyword"},
-    "SPriority": {"engine": AP_TREE, "priority": "space"},
+    "HR": STILL,
+    "DP": {**STILL, "partition": "optimal"},
+    "KPriority": {**STILL, "priority": "keyword"},
+    "SPriority": {**STILL, "priority": "space"},
     "Trie-Qd": {"engine": "trie_qd"},
 }
 

@@ -1,13 +1,13 @@
 """AP-Tree figure 17a: matching after growth, against the share that was filed at once."""
 
-from bench.cases.within import AP_TREE, TINY
+from bench.cases.within import STILL, TINY
 from bench.cases.within_upkeep import Drifted
 from bench.figure import Figure
 from bench.figures.ap_tree_fig_16a import FIGURE as THRESHOLD
 
 LINES = {
-    "AP-Tree": {"engine": AP_TREE},
-    "AP-Tree-NR": {"engine": AP_TREE, "drift": 1e9},
+    "AP-Tree": STILL,
+    "AP-Tree-NR": {**STILL, "drift": 1e9},
     "IQ-Tree": {"engine": "iq_tree"},
     "RQ-Tree": {"engine": "rq_tree"},
 }

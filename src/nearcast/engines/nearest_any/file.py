@@ -17,6 +17,7 @@ from nearcast.engines.nearest_any.layout import (
     around,
     cell_code,
     hash_of,
+    make_known,
     pack_box,
     place_of,
 )
@@ -61,6 +62,7 @@ def push(grid, filed, wanted, slot, box):
     if here.hash == NO_LIST or dead or (here.size_class == NO_BLOCK and not single):
         grid.heads[N_LISTS] += here.hash == NO_LIST
         grid.heads[N_DEAD] -= here.hash != NO_LIST and dead
+        make_known(grid, wanted)
         here.hash, here.start, here.n_rows, here.size_class = wanted, ~slot, generation, box
         return True
     if single:
@@ -136,11 +138,12 @@ def note_levels(grid, filed, subscriptions, first, end):
 
 
 @kernel
-def relist(lists, into):
-    """Put all lists into a larger array."""
+def relist(lists, grid):
+    """Put all lists into those of a grid, which are more and empty."""
     for i in range(lists.size):
         if lists[i].hash != NO_LIST:
-            into[place_of(into, lists[i].hash)] = lists[i]
+            grid.lists[place_of(grid.lists, lists[i].hash)] = lists[i]
+            make_known(grid, lists[i].hash)
 
 
 @kernel

@@ -29,6 +29,7 @@ from nearcast.engines.nearest_any.layout import (
     TOUCHED,
     UNLINKED,
     GridLayout,
+    bit_of,
 )
 from nearcast.engines.nearest_any.match import find_many
 from nearcast.engines.nearest_any.sweep import pack, sweep_some
@@ -64,8 +65,8 @@ class GridIndex:
         self._where = (space.metric_code, space.bounds)
         self._settings = settings
         self._layout = GridLayout(
-            np.zeros(N_HEADS, np.int64), np.zeros(16, LIST), np.zeros(16, ENTRY), np.zeros(N_RANGES, np.int64),
-            np.zeros(0, np.int32), np.zeros(0, np.int32),
+            np.zeros(N_HEADS, np.int64), np.zeros(16, LIST), np.zeros(16, np.uint8), np.zeros(16, ENTRY),
+            np.zeros(N_RANGES, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32),
         )  # fmt: skip
         self._n_filed = 0  # entries that are alive
 
@@ -101,8 +102,8 @@ class GridIndex:
         n_lists += int(grid.heads[N_LISTS])
         if 4 * n_lists > 3 * grid.lists.size:
             lists = np.zeros(max(4 * n_lists // 3 + 1, grid.lists.size * 5 // 4), dtype=LIST)
-            relist(grid.lists, lists)
-            grid = grid._replace(lists=lists)
+            old, grid = grid.lists, grid._replace(lists=lists, known=np.zeros(lists.size, np.uint8))
+            relist(old, grid)
         lists = grid.lists[grid.lists["start"] >= 0]
         longest = int(block_room(block_class(int(lists["n_rows"].max(initial=0)) + 1)))
         self._layout = grid._replace(entries=with_room(grid.entries, int(grid.ranges[USED]) + longest + n_lists // 16))
@@ -148,10 +149,13 @@ class GridIndex:
 
     def check(self, filed: Array, slots: Ints) -> None:
         """Assert that exactly these subscriptions have exactly the entries that they count."""
-        heads, lists, entries = self._layout[:3]
+        grid = self._layout
+        heads, lists, entries = grid.heads, grid.lists, grid.entries
         used = lists[lists["hash"] != NO_LIST]
         assert used.size == heads[N_LISTS]
         assert np.unique(used["hash"]).size == used.size
+        bits = np.unique([bit_of(lists, wanted) for wanted in used["hash"].tolist()])
+        assert (np.flatnonzero(np.unpackbits(grid.known, bitorder="little")) == bits).all()
         single, several = used[used["start"] < 0], used[(used["start"] >= 0) & (used["size_class"] != NO_BLOCK)]
         starts = several["start"].astype(np.int64)
         rooms = np.array([block_room(n) for n in several["size_class"].tolist()], dtype=np.int64)
@@ -169,8 +173,9 @@ class GridIndex:
     @property
     def nbytes(self) -> int:
         """Bytes in use; room ahead is never touched, so the system has not given it out yet."""
-        _, lists, entries, blocks, levels, coming = self._layout
-        return lists.nbytes + entries[: blocks[USED]].nbytes + levels.nbytes + coming.nbytes
+        grid = self._layout
+        entries = grid.entries[: grid.ranges[USED]]
+        return sum(array.nbytes for array in (grid.lists, grid.known, entries, grid.levels, grid.coming))
 
     def stats(self) -> Stats:
         heads = self._layout.heads

@@ -37,6 +37,7 @@ class GridLayout(NamedTuple):
 
     heads: Longs  # int64[N_HEADS]
     lists: Array  # LIST[]: by hash, with gaps
+    known: Array  # uint8[n_lists]: at the home of each list one of eight bits is set, so that most misses end here
     entries: Array  # ENTRY[]: the pool of lists
     ranges: Longs  # int64[blocks.N_HEADS]: which of it is free
     levels: Ints  # int32[n_terms]: bit l is set where something may be filed under the word at level l
@@ -62,6 +63,29 @@ def cell_code(level, column, row):
 def home_of(lists, wanted):
     """The place where a list of this hash is looked for first."""
     return (np.int64(wanted) * lists.size) >> 31
+
+
+@kernel
+def bit_of(lists, wanted):
+    """Which bit says that there is a list of this hash, maybe: eight times the place in `known`, plus its number there.
+
+    Lists that share a bit have the same home.
+    """
+    return (np.int64(wanted) * (8 * lists.size)) >> 31
+
+
+@kernel
+def may_know(grid, wanted):
+    """May there be a list of this hash?"""
+    bit = bit_of(grid.lists, wanted)
+    return grid.known[bit >> 3] >> (bit & 7) & 1
+
+
+@kernel
+def make_known(grid, wanted):
+    """There is a list of this hash now."""
+    bit = bit_of(grid.lists, wanted)
+    grid.known[bit >> 3] |= 1 << (bit & 7)
 
 
 @kernel

@@ -23,6 +23,7 @@ from nearcast.engines.nearest_any.layout import (
     cell_code,
     hash_of,
     home_of,
+    may_know,
     place_of,
 )
 from nearcast.jit import NEED_ROOM, kernel, prefetch
@@ -46,16 +47,20 @@ def list_probes(grid, messages, message, x, y, bounds, probes):
         if used >> level & 1:
             column0, column1, row0, row1 = cells_around(bounds, level, x, y)
             for row in range(row0, row1 + 1):
-                step_y = around(bounds[1], bounds[3], level, row, y)
                 for column in range(column0, column1 + 1):
-                    steps = np.int64(around(bounds[0], bounds[2], level, column, x) | step_y << 8)
-                    cell = cell_code(level, column, row)
+                    cell, steps = cell_code(level, column, row), np.int64(-1)
                     for term in words:
-                        if term < levels.size and levels[term] >> level & 1:
-                            wanted = hash_of(cell, term)
-                            prefetch(lists, home_of(lists, wanted))
-                            probes[n] = steps << 32 | np.int64(wanted)
-                            n += 1
+                        if term >= levels.size or not levels[term] >> level & 1:
+                            continue
+                        wanted = hash_of(cell, term)
+                        if not may_know(grid, wanted):
+                            continue
+                        prefetch(lists, home_of(lists, wanted))
+                        if steps < 0:
+                            step_y = around(bounds[1], bounds[3], level, row, y)
+                            steps = np.int64(around(bounds[0], bounds[2], level, column, x) | step_y << 8)
+                        probes[n] = steps << 32 | np.int64(wanted)
+                        n += 1
         level += 1
     return n
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nearcast.engines.blocks import block_class, block_room, give_block, take_block
 from nearcast.engines.nearest_any.file import move_list
-from nearcast.engines.nearest_any.layout import N_LISTS, NO_BLOCK, NO_LIST, SWEPT, TAKEN, home_of
+from nearcast.engines.nearest_any.layout import N_LISTS, NO_BLOCK, NO_LIST, SWEPT, TAKEN, bit_of, home_of
 from nearcast.engines.nearest_any.match import remove_row
 from nearcast.jit import kernel
 
@@ -12,8 +12,24 @@ _SPARSE = 9  # size classes, more than a doubling, by which a list moves to a sm
 
 
 @kernel
-def remove_list(lists, at):
+def unknow(grid, bit):
+    """A list with this bit was removed: clear it, unless another list has it too."""
+    lists = grid.lists
+    place = bit >> 3
+    while lists[place].hash != NO_LIST:
+        if bit_of(lists, lists[place].hash) == bit:
+            return
+        place += 1
+        if place == lists.size:
+            place = 0
+    grid.known[bit >> 3] &= 255 - (1 << (bit & 7))
+
+
+@kernel
+def remove_list(grid, at):
     """Leave the place of a list; those that were put farther from their homes because of it come closer."""
+    lists = grid.lists
+    bit = bit_of(lists, lists[at].hash)
     gap, place = at, at
     while True:
         place += 1
@@ -25,6 +41,7 @@ def remove_list(lists, at):
             lists[gap] = lists[place]
             gap = place
     lists[gap].hash = NO_LIST
+    unknow(grid, bit)
 
 
 @kernel
@@ -68,7 +85,7 @@ def sweep_some(grid, filed, n_places):
         else:
             clean_rows(grid, filed, here)
         if here.start >= 0 and here.n_rows == 0:
-            remove_list(lists, heads[SWEPT])
+            remove_list(grid, heads[SWEPT])
             heads[N_LISTS] -= 1
             continue  # what took its place comes next
         heads[SWEPT] += 1
