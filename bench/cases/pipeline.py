@@ -18,6 +18,7 @@ from nearcast import Broker, Window
 from nearcast.cluster.intake import Intake
 from nearcast.cluster.log import Log, read_route, read_turn
 from nearcast.cluster.pipeline import Options, run
+from nearcast.cluster.session import embedded_master, start_session
 from nearcast.cluster.settling import settle
 from nearcast.cluster.shard import Shard
 from nearcast.cluster.sources import Input, find_files
@@ -129,3 +130,26 @@ class Pipeline(Case):
     def counts(self) -> Counts:
         places = (self.options.out / "updates").glob("*.parquet")
         return {"updates": sum(pq.read_metadata(place).num_rows for place in places)}
+
+
+class Restart(Pipeline):
+    """What a run that was ended has to do before it answers again: a repetition begins with a Spark that has no shards.
+
+    Before, `history` batches were processed. Timed is a run over one more batch from when Spark is up: shards are
+    restored from their snapshots and the log, then the batch is answered.
+    """
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.send(self.stream.take(self.sizes["batch"] * self.sizes["history"]))
+        self.process(Stopwatch())
+
+    def repeat(self, watch: Stopwatch) -> int:
+        from pyspark.sql import SparkSession
+
+        running = SparkSession.getActiveSession()
+        assert running is not None
+        running.stop()  # and with it the workers that hold the shards
+        n_shards = self.sizes["shards"]
+        start_session(self.sizes["master"] or embedded_master(n_shards), n_shards, self.folder / "session")
+        return super().repeat(watch)

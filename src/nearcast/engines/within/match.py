@@ -45,7 +45,7 @@ class Match(NamedTuple):
 
     present: Array  # uint8[n_terms]: 1 for the words of the message, zeros between calls
     hits: Array  # uint8[]: entries of one leaf whose boxes hold the place; as long as `found`
-    found: Longs  # int64[]: entries of one message whose boxes hold the place, then those that the exact check decides
+    found: Longs  # int64[]: entries of one message whose boxes hold the place, then those that `decide` looks at
     dense: Floats  # float64[n_terms]: the words of the message, zeros between calls
     stamps: Longs  # int64[n_slots]: the last message that a subscription of several clauses was found for
     events: Ints  # int32[]: out: the event of each match
@@ -143,8 +143,9 @@ def scan_boxes(sides, leaf, x, y, hits, found, n):
 def check_words(tree, found, n_found, place, present, slots, n):
     """Append the subscriptions of found entries that match; returns how many there are, and how many doubts.
 
-    An entry decides alone where it can. The places of the others whose words hold go to the front of `found`: what
-    lies within float32's blur of the box, circles, polygons, negated words, several clauses, expiry.
+    An entry decides alone where it can. The others whose words hold go to the front of `found`: 2 * place + (is it sure
+    to match, and only one of several clauses?). Not sure are places within float32's blur of the box, circles,
+    polygons, negated words, and whatever expires.
     """
     held, sides, words = tree.held, tree.sides, tree.words
     x_over, x_under, y_over, y_under = place[2], place[3], place[4], place[5]
@@ -159,11 +160,12 @@ def check_words(tree, found, n_found, place, present, slots, n):
         holds &= present[words[first + 2]] & present[words[first + 3]]
         alone = covered | ((sides[0, at] < x_over) & (sides[1, at] < y_over))
         alone &= covered | ((sides[2, at] > x_under) & (sides[3, at] > y_under))
-        alone &= entry.tags & (PLAIN | MANY | MORTAL) == PLAIN
+        alone &= entry.tags & (PLAIN | MORTAL) == PLAIN
+        once = entry.tags & MANY == 0
         slots[n] = entry.slot
-        n += holds & alone
-        found[n_doubts] = at
-        n_doubts += holds & (1 - alone)
+        n += holds & alone & once
+        found[n_doubts] = 2 * at + alone
+        n_doubts += holds & (1 - (alone & once))
     return n, n_doubts
 
 
@@ -172,12 +174,14 @@ def decide(held, n_doubts, message, clock, check, room, n):
     """Append the subscriptions of doubtful entries that match after all; returns how many there are then."""
     subscriptions = check.subscriptions
     for i in range(n_doubts):
-        entry = held[room.found[i]]
+        entry = held[room.found[i] >> 1]
         slot = entry.slot
-        if entry.tags & MORTAL and subscriptions.rows[slot].expires <= clock:
-            continue
-        if not within_matches(subscriptions, slot, message, check.where, room.dense):
-            continue
+        if not room.found[i] & 1:
+            room.counters[VERIFIED] += 1
+            if entry.tags & MORTAL and subscriptions.rows[slot].expires <= clock:
+                continue
+            if not within_matches(subscriptions, slot, message, check.where, room.dense):
+                continue
         if entry.tags & MANY:
             if room.stamps[slot] == message.sequence:
                 continue
@@ -235,7 +239,6 @@ def match_chunk(tree, sent, check, n_probes, wave, room, n, n_visits):
             n, n_doubts = check_words(tree, found, n_found, place, present, slots, n)
             counters[CANDIDATES] += n - middle + n_doubts
             if n_doubts > 0:
-                counters[VERIFIED] += n_doubts
                 scatter(terms, sent.messages.counts, message.term_start, message.n_terms, check.idf, room.dense)
                 n = decide(held, n_doubts, message, check.clocks[event], check, room, n)
                 gather(terms, message.term_start, message.n_terms, room.dense)
