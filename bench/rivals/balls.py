@@ -20,6 +20,7 @@ from nearcast.engines.nearest import NearestEngine
 from nearcast.engines.reach import draw_box, level_of
 from nearcast.engines.skyband import Policy
 from nearcast.engines.within import Settings, WithinTree
+from nearcast.engines.within.compare import NEW, OLD
 from nearcast.window.window import Steps
 
 _HEIGHT = 10  # a box is filed anew when it fits into smaller cells than before, down to this level
@@ -92,6 +93,7 @@ class BallFilter:
         """The boxes of these have changed; nobody is told, only the index follows."""
         if isinstance(self._engine, WithinTree):
             tree = self._engine.tree
+            self._engine._telling._follow(OLD | NEW, regions, before)
             tree.moved(regions, tree.since)
             tree.keep(regions.size, tree.since)
         else:
