@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.rivals.jit import kernel
+from bench.rivals.jit import allocating, kernel
 from nearcast.columns.arena import Array, Floats, Ints, Longs
 from nearcast.space.cells import Bounds, cell_index
 
@@ -131,7 +131,7 @@ def write_cells(group, entry, tree, reach, finest, keys, owners, n):
     return n
 
 
-@kernel
+@allocating
 def file_in_cells(first, entries, groups, weights, tree, keys, owners):
     """Keys of entries from `first` on, each under its group; returns the entry to go on with and the number of keys.
 

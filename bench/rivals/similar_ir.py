@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from bench.rivals.jit import kernel
+from bench.rivals.jit import allocating, kernel
 from bench.rivals.lists import NOT_THERE, find_head
 from bench.rivals.similar_base import (
     ACCESSED,
@@ -73,7 +73,7 @@ def raise_share(heads, rows, key, child, share):
     return False
 
 
-@kernel
+@allocating
 def raise_shares(lists, keys, children, shares):
     """Raise what is there; returns flags of what is not."""
     missing = np.zeros(keys.size, np.bool_)

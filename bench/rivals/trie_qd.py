@@ -72,7 +72,8 @@ def walk_clauses(rows, clauses, trie, scratch, first, n_nodes, nodes, chances):
                 n = clauses[at]
                 if n_nodes + n > _MOST_FULL * trie.edges.size:
                     return n_nodes, clause
-                scratch[:n] = clauses[at + 2 : at + 2 + n]
+                for i in range(n):
+                    scratch[i] = clauses[at + 2 + i]
                 sort_words(scratch, n, trie.counts)
                 node, chance = _ROOT, 1.0
                 for i in range(n):

@@ -45,10 +45,12 @@ KERNELS: list[Any] = []  # every kernel, so that tests can see that each was com
 
 
 def kernel(function: F) -> F:
-    """Compile `function` with Numba: cached on disk, free of the GIL, exact IEEE arithmetic."""
-    made = compiled(function, FOLDER)
-    KERNELS.append(made)
-    return made
+    """Compile `function` with Numba: cached on disk, free of the GIL, exact IEEE arithmetic.
+
+    Without reference counts: a kernel makes no arrays and returns none. Counting those of a tuple of arrays at every
+    call of a helper took more than half of the time in which results are kept (2026-11-16).
+    """
+    return _kept(compiled(function, FOLDER))
 
 
 def inlined(function: F) -> F:
@@ -56,17 +58,25 @@ def inlined(function: F) -> F:
 
     With the helpers of the message index inlined a search took 119 us instead of 138 (2026-11-16).
     """
-    made = compiled(function, FOLDER, inline="always")
+    return _kept(compiled(function, FOLDER, inline="always"))
+
+
+def allocating(function: F) -> F:
+    """A kernel that makes arrays, or returns some: with reference counts. Only such a kernel may call one that does."""
+    return _kept(compiled(function, FOLDER, counts=True))
+
+
+def _kept(made: F) -> F:
     KERNELS.append(made)
     return made
 
 
-def compiled(function: F, folder: str, inline: Literal["never", "always"] = "never") -> F:
+def compiled(function: F, folder: str, inline: Literal["never", "always"] = "never", counts: bool = False) -> F:
     """The same with another folder: for kernels outside of the package, which change with their own sources too."""
     before = _CONFIG.CACHE_DIR
     _CONFIG.CACHE_DIR = folder  # read while decorating only; put back so that nothing global changes
     try:
-        made: Any = numba.njit(cache=True, nogil=True, inline=inline)(function)
+        made: Any = numba.njit(cache=True, nogil=True, inline=inline, _nrt=counts)(function)
     finally:
         _CONFIG.CACHE_DIR = before
     return cast(F, made)

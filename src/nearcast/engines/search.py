@@ -18,7 +18,7 @@ from nearcast.columns.shapes import CIRCLE
 from nearcast.columns.subscriptions import PointLayout, PointTable, WithinLayout
 from nearcast.engines.checks import ALL_WORDS, TOPK, similarity, within_matches
 from nearcast.engines.contract import NO_CHANGES, Changes, Surroundings, difference, entering
-from nearcast.jit import kernel
+from nearcast.jit import allocating
 from nearcast.space.regions import circle_box
 from nearcast.window.candidates import EVERY
 from nearcast.window.question import ALL, ANY, Moment, Question
@@ -149,7 +149,7 @@ def _candidates(terms: list[int], area: Area, since: int, around: Surroundings) 
     return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int32)
 
 
-@kernel
+@allocating
 def check_within(subscriptions, slot, messages, found, where, idf, dense):
     """Which of the messages match a Within subscription."""
     matches = np.zeros(found.size, dtype=np.bool_)
@@ -161,7 +161,7 @@ def check_within(subscriptions, slot, messages, found, where, idf, dense):
     return matches
 
 
-@kernel
+@allocating
 def score_similar(subscriptions, slot, messages, found, where, idf, dense):
     """Scores of the messages for a Similar subscription."""
     scores = np.empty(found.size)

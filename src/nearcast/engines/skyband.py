@@ -30,7 +30,7 @@ from nearcast.engines.buffers import (
     say,
     touch,
 )
-from nearcast.jit import kernel
+from nearcast.jit import allocating, kernel
 
 COST, KMAX, RATIO = range(3)  # strategies: the cost model; always kmax messages; down to a share of the k-th rank
 
@@ -218,7 +218,7 @@ def n_to_keep(k, best, cost, policy):
     return n
 
 
-@kernel
+@allocating
 def thin_out(best, messages, k, policy):
     """Move the messages that may enter the result to the front of `best`, best first; returns how many those are.
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearcast.jit import kernel
+from nearcast.jit import allocating, kernel
 from nearcast.model.region import Polygon
 from nearcast.space.distance import EARTH_RADIUS_M, EUCLIDEAN, cos_lat, distance, wrap
 
@@ -128,7 +128,7 @@ def orientation(ax: float, ay: float, bx: float, by: float, x: float, y: float) 
     return _exact_orientation(ax, ay, bx, by, x, y)
 
 
-@kernel
+@allocating
 def _exact_orientation(ax: float, ay: float, bx: float, by: float, x: float, y: float) -> int:
     """`orientation` by the six products of the determinant, added up without any rounding."""
     limbs = np.zeros(_N_LIMBS, dtype=np.int64)  # only for places within a rounding of an edge

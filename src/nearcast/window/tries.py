@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from nearcast.columns.scores import topk_score
-from nearcast.jit import kernel, prefetch
+from nearcast.jit import allocating, kernel, prefetch
 from nearcast.space.distance import distance, ssim
 from nearcast.window.heaps import offer
 from nearcast.window.question import ALL, POSTINGS, VERIFIED, bound_of, fresh_dot, key_of, limit_of
@@ -110,7 +110,7 @@ def scan_word(index, messages, idf, question, terms, dense, moment, task):
     return n
 
 
-@kernel
+@allocating
 def scan_rare(index, messages, idf, question, terms, dense, moment, task):
     """Try the messages of the rarest words, as long as those are few; returns how many are kept.
 

@@ -16,7 +16,7 @@ from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.ids import group_ids
 from nearcast.columns.messages import FOREVER, MISSING, MessageBatch, MessageTable, encode_batch
 from nearcast.errors import InvalidInput
-from nearcast.jit import kernel
+from nearcast.jit import allocating, kernel
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.window.expiries import UNLIMITED, ExpiryHeap, expire_steps
@@ -105,7 +105,7 @@ def is_live(row, last, clock, count):
     return 0 < row.sequence <= last and row.sequence > last - count and row.expires_at > clock
 
 
-@kernel
+@allocating
 def admit_rows(ts, expires, found, groups, messages, limits, last, clock, out):
     """Decide every row of a batch in order; returns how many rows were decided.
 

@@ -25,7 +25,7 @@ from nearcast.engines.nearest_all.layout import (
 )
 from nearcast.engines.nearest_all.lists import block_for, push, push_single
 from nearcast.engines.reach import NO_WORD, draw_box, level_of
-from nearcast.jit import NEED_ROOM, kernel
+from nearcast.jit import NEED_ROOM, allocating, kernel
 
 
 @kernel
@@ -133,7 +133,7 @@ def add_entry(tree, habits, filed, slot, node, prefix, word):
     return push(tree, block_for(tree, place, rank, p, theta), slot, generation) != NEED_ROOM
 
 
-@kernel
+@allocating
 def file_many(tree, habits, filed, subscriptions, buffers, slots, where, settings):
     """File subscriptions by the balls that they have now; returns how many were filed before room ran out.
 

@@ -27,7 +27,7 @@ from nearcast.engines.nearest_all.layout import (
     place_of,
 )
 from nearcast.engines.reach import NO_WORD
-from nearcast.jit import NEED_ROOM, kernel, prefetch
+from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
 from nearcast.space.cells import cell_index
 from nearcast.space.distance import EUCLIDEAN, wrap
 
@@ -66,7 +66,7 @@ def order_words(messages, message, habits, words, ranks):
     return n
 
 
-@kernel
+@allocating
 def find_prefixes(tree, words, n_prefix, queue):
     """Write prefix << 32 | position of its last word for all prefixes that a message holds; returns queue and number.
 
@@ -171,7 +171,7 @@ def add_blocks(tree, probes, queue, ranks, units, n, event):
     return n
 
 
-@kernel
+@allocating
 def collect_many(tree, habits, steps, events, messages, where, settings, units):
     """Write block << 32 | event for all blocks that the arrivals of these events concern; returns how many.
 

@@ -26,7 +26,7 @@ from nearcast.engines.nearest_any.layout import (
     may_know,
     place_of,
 )
-from nearcast.jit import NEED_ROOM, kernel, prefetch
+from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
 from nearcast.space.distance import EUCLIDEAN, wrap
 
 _CELLS = 4 * (DEEPEST + 1)  # at most so many are looked into for a word
@@ -93,7 +93,7 @@ def find_lists(grid, filed, probes, n, picked):
     return n_found, n_picked
 
 
-@kernel
+@allocating
 def pick_rows(grid, filed, probes, n, picked, n_picked):
     """Write list << 32 | row for rows whose steps hold the place, after those picked before.
 
@@ -118,7 +118,7 @@ def pick_rows(grid, filed, probes, n, picked, n_picked):
     return picked, n_picked
 
 
-@kernel
+@allocating
 def add_pairs(grid, filed, picked, place, event, pairs, n):
     """Write event << 32 | slot for those rows whose box holds the place; returns how many with those before.
 
@@ -162,7 +162,7 @@ def remove_row(grid, here, row):
     grid.entries[here.start + row] = grid.entries[here.start + here.n_rows]
 
 
-@kernel
+@allocating
 def find_many(grid, filed, steps, first, end, messages, where, pairs):
     """Write event << 32 | slot for all whose box holds an arrival and who are filed under a word of it.
 

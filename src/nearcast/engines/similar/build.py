@@ -28,7 +28,7 @@ from nearcast.engines.similar.layout import (
 )
 from nearcast.engines.similar.prefixes import close_levels, level_of, order_words, place_bound, prefix_end, star_holds
 from nearcast.engines.similar.regions import clear_node, cover, find_leaf, outside_similarity, widen
-from nearcast.jit import kernel
+from nearcast.jit import allocating, kernel
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.window.curve import to_point
 
@@ -159,7 +159,7 @@ def least_bound(words, row, kind, flags):
     return place_bound(row.share, row.tau, 0.0, loose(0)) if star else FARTHEST
 
 
-@kernel
+@allocating
 def fill_leaf(index, leaf_number, slots, subscriptions, idf, where, flags, draft):
     """Make these subscriptions the members of an empty leaf, by their first words; returns its sorted keys."""
     leaf = index.leaves[leaf_number]
@@ -181,7 +181,7 @@ def fill_leaf(index, leaf_number, slots, subscriptions, idf, where, flags, draft
     return np.sort(draft.keys[:n_keys])
 
 
-@kernel
+@allocating
 def absorb_members(index, leaf_number, subscriptions, idf, where, flags, draft):
     """Sorted keys of a leaf whose lists take in the members outside of them; the others keep their entries."""
     leaf = index.leaves[leaf_number]

@@ -44,7 +44,8 @@ def take_message(known, message, event, clock, scratch):
     probe.x, probe.y, probe.z = to_point(metric, message.x, message.y)
     probe.weight, probe.n_terms = message.weight, message.n_terms
     probe.metric, probe.max_distance = metric, max_distance
-    scratch.before[:] = scratch.counters
+    for i in range(scratch.counters.size):
+        scratch.before[i] = scratch.counters[i]
 
 
 @kernel
@@ -106,7 +107,8 @@ def match_steps(steps, first, known, index, scratch, out):
                 end = visit(root, index, known, message, scratch, out, end)
         release_message(known, message, scratch)
         if end == NEED_ROOM:
-            scratch.counters[:] = scratch.before
+            for i in range(scratch.counters.size):
+                scratch.counters[i] = scratch.before[i]
             return event, n
         n = end
         scratch.counters[N_ARRIVALS] += 1

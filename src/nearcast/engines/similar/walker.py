@@ -37,7 +37,7 @@ from nearcast.engines.similar.layout import (
     TERM_MASK,
 )
 from nearcast.engines.similar.prefixes import order_words
-from nearcast.jit import kernel
+from nearcast.jit import allocating
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.window.curve import to_point
 
@@ -102,7 +102,7 @@ def _check_homes(index: StampIndex, subscriptions: PointLayout, used: Ints, idf:
                 assert member["state"] & ALIVE, "a home is a dead member's"
 
 
-@kernel
+@allocating
 def expected_entries(index, leaf_number, subscriptions, idf, where, flags, draft, bounds):
     """Sorted keys of the living members in lists as they should be, and of all living members the smallest bounds."""
     leaf = index.leaves[leaf_number]

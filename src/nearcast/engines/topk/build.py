@@ -16,7 +16,7 @@ from nearcast.engines.topk.groups import (
 )
 from nearcast.engines.topk.keys import code_of, face_of, key_of, rest_of, tilt_of
 from nearcast.engines.topk.layout import BUILDS, MANY, REST_BITS
-from nearcast.jit import kernel
+from nearcast.jit import allocating, kernel
 from nearcast.window.curve import CURVE_BITS
 
 _GROWTH = 2  # a word is cut anew when it has so many times the postings, or has shrunk by the square of it
@@ -35,7 +35,7 @@ def has_outgrown(row, shape):
     return row.n >= _GROWTH * max(row.built, group_size(shape))
 
 
-@kernel
+@allocating
 def cut_cells(codes, shape, starts, firsts):
     """Cut sorted places into squares of at most `shape.cell`; writes where each starts and its first place.
 
@@ -85,7 +85,7 @@ def cut_groups(alphas, shape, lows):
     return n
 
 
-@kernel
+@allocating
 def collect(index, term, shape):
     """All postings of a word, in the order of their places: marks, keys, and their places along the curve."""
     row = index.lists[term]
@@ -103,7 +103,7 @@ def collect(index, term, shape):
     return marks[order], keys[order], codes[order]
 
 
-@kernel
+@allocating
 def fill_cell(index, first, marks, keys):
     """Put postings into the groups of an empty cell, each of which gets a block that holds all its own."""
     groups = index.groups
@@ -126,7 +126,7 @@ def fill_cell(index, first, marks, keys):
     bound_cell(groups, first)
 
 
-@kernel
+@allocating
 def rebuild(index, term, shape):
     """Cut a word into cells and groups anew; returns False, and does nothing, if there is no room."""
     marks, keys, codes = collect(index, term, shape)

@@ -27,7 +27,7 @@ from nearcast.engines.topk.layout import (
     VERIFIED,
     VISITED,
 )
-from nearcast.jit import NEED_ROOM, kernel, prefetch
+from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
 from nearcast.window.curve import at_least, box_squared
 
 _LOOSE = 1e-12
@@ -77,7 +77,7 @@ def line_up(messages, message, idf, probe):
         gap //= 3
 
 
-@kernel
+@allocating
 def measure_rests(probe, n):
     """Write, for every word, the length of the message's unit vector from it on, if only so many more words count.
 

@@ -164,8 +164,10 @@ def choose(tree, builder, task, ranks, lowest, plan, sample, scratch):
         node = make_node(tree, task, SPACE, (n_x + 1) * (n_y + 1))
         tree.nodes[node].n_columns = n_x + 1
         first = tree.nodes[node].first
-        tree.lines[first : first + n_x] = scratch.x_lines[:n_x]
-        tree.lines[first + n_x : first + n_x + n_y] = scratch.y_lines[:n_y]
+        for i in range(n_x):
+            tree.lines[first + i] = scratch.x_lines[i]
+        for i in range(n_y):
+            tree.lines[first + n_x + i] = scratch.y_lines[i]
     return DONE
 
 

@@ -17,7 +17,7 @@ from nearcast.engines.within.grid import KAPPA, grid_cost, improved_lines, n_bef
 from nearcast.engines.within.layout import NO_WORD
 from nearcast.engines.within.motion import penalty
 from nearcast.engines.within.trace import word_at
-from nearcast.jit import kernel
+from nearcast.jit import allocating, kernel
 
 HEURISTIC_CUTS, OPTIMAL_CUTS, EVEN_CUTS = range(3)
 _MOST_JUDGED = 4096  # entries that a choice is made from
@@ -74,7 +74,7 @@ def new_scratch(n_ranks: int, n_sampled: int, fanout: int) -> Scratch:
     )
 
 
-@kernel
+@allocating
 def count_words(entries, start, n_rows, offset, ranks, lowest, scratch):
     """Count the words at an offset over some of the entries; returns how many words, and how many entries had none."""
     step = max(1, n_rows // _MOST_JUDGED)
@@ -140,7 +140,7 @@ def choose_cuts(entries, task, ranks, lowest, fanout, method, sample, messages, 
     return cost * task.n_rows / (n_counted + n_dummies) + _VISIT * n_visits, n_cuts, n_words
 
 
-@kernel
+@allocating
 def put_sorted(values, column, n, out):
     """Write one column of `values` in order."""
     for i in range(n):

@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from nearcast.jit import kernel
+from nearcast.jit import allocating, kernel
 
 
 @kernel
@@ -83,7 +83,7 @@ def improved_cuts(weights, hits, n_words, n_cuts, ends):
     return n_cuts
 
 
-@kernel
+@allocating
 def optimal_cuts(weights, hits, n_words, n_cuts, ends):
     """Write the cheapest cuts; returns how many. Takes time n_cuts * n_words²: a measure for the others.
 

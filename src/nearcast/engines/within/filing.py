@@ -63,6 +63,12 @@ def room_for_leaf(tree, at):
 
 
 @kernel
+def room_to_note(work, n):
+    """Can so many more be noted of every kind?"""
+    return max(work.n_todo[0], work.n_todo[1], work.n_todo[2]) + n <= work.overfull.size
+
+
+@kernel
 def has_room(tree, work, n):
     """Can an entry be added to all leaves on its path?"""
     n_leaves, n_held = tree.heads[N_LEAVES], tree.heads[N_HELD]
@@ -71,10 +77,7 @@ def has_room(tree, work, n):
             more, rows = room_for_leaf(tree, work.path[i])
             n_leaves += more
             n_held += rows
-    for kind in range(3):
-        if work.n_todo[kind] + n > work.overfull.size:
-            return False
-    return n_leaves <= tree.leaves.size and n_held <= tree.held.size
+    return room_to_note(work, n) and n_leaves <= tree.leaves.size and n_held <= tree.held.size
 
 
 @kernel

@@ -15,6 +15,7 @@ from nearcast.engines.within.filing import (
     position_of,
     put_entry,
     room_for_leaf,
+    room_to_note,
     take_entry,
     widen,
 )
@@ -141,7 +142,7 @@ def follow_entries(tree, ranks, olds, news, first, limits, look, work, told):
     moves = look.sides == OLD | NEW
     for i in range(first, news.size):
         n = trace_both(tree, ranks, olds[i], news[i], look.sides, work.path, work.path_ranks)
-        if n == NEED_ROOM or (moves and work.n_todo.max() + n > work.overfull.size):
+        if n == NEED_ROOM or (moves and not room_to_note(work, n)):
             return i, NEED_PATH
         if moves and not has_room_to_move(tree, work, n):
             return i, NEED_ROOM

@@ -24,7 +24,7 @@ from nearcast.engines.within.layout import (
     VERSION,
 )
 from nearcast.engines.within.trace import cut_of
-from nearcast.jit import NEED_ROOM, kernel, prefetch
+from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
 from nearcast.space.distance import HAVERSINE, wrap
 
 CHUNK = 256  # messages that go down together at most
@@ -106,11 +106,17 @@ def with_terms(wave: Wave, n_terms: int) -> Wave:
     return wave._replace(leads=with_room(wave.leads, 2 * n_terms))
 
 
+@allocating
+def sort_many(keys):
+    """Sort numbers; Numba's own way needs room."""
+    keys.sort()
+
+
 @kernel
 def sort_keys(keys, start, end):
     """Sort a stretch of numbers that is mostly short."""
     if end - start > 24:
-        keys[start:end].sort()
+        sort_many(keys[start:end])
         return
     for i in range(start + 1, end):
         key, j = keys[i], i
