@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from nearcast.cluster.store import Store, read_table
 from nearcast.cluster.turn import new_broker, write_outcome
 from nearcast.workload import subscriptions
 from nearcast.workload.schema import SUBSCRIPTIONS
+
+_LOADED = 50_000  # rows of a batch while subscriptions are taken up
 
 
 class Pipeline(Case):
@@ -61,10 +64,9 @@ class Pipeline(Case):
             (self.folder / "in").mkdir()
             self.store = Store(self.options.out / "_checkpoint")
             self.settings = settle(self.store, self.options)
-            self.intake = Intake(self.store, sizes["batch"])
             self.shards = [Shard(i, new_broker(self.store, self.settings)) for i in range(sizes["shards"])]
         self.send(first)
-        self.process(Stopwatch())
+        self.process(Stopwatch(), _LOADED)
 
     def send(self, messages: pa.Table) -> None:
         """Put messages where the pipeline finds them."""
@@ -72,8 +74,9 @@ class Pipeline(Case):
         self.sent.append(messages)
         pq.write_table(messages, self.folder / "in" / f"{len(self.sent):06d}.parquet")
 
-    def process(self, watch: Stopwatch) -> None:
+    def process(self, watch: Stopwatch, batch_rows: int | None = None) -> None:
         """Process what was sent."""
+        options = replace(self.options, batch_rows=batch_rows or self.sizes["batch"])
         if self.sizes["spark"]:
             seen = 0
 
@@ -84,14 +87,15 @@ class Pipeline(Case):
                     seen = totals.next_batch
 
             with watch:
-                run(self.options, noted)
+                run(options, noted)
             lines = (self.options.out / "metrics.jsonl").read_text().splitlines()
             told = [json.loads(line) for line in lines[-self.sizes["batches"] :]]
             times = [(max(line["shard_seconds"]), max(line["shard_work"])) for line in told]
             watch.laps["slowest shard"] = [(int(1e9 * wall), int(1e9 * cpu)) for wall, cpu in times]
             return
         with watch:
-            head = self.intake.take(self.intake.new_files(find_files(self.options.inputs)))
+            intake = Intake(self.store, options.batch_rows)
+            head = intake.take(intake.new_files(find_files(options.inputs)))
             if not hasattr(self, "log"):
                 self.log = Log(self.store, len(self.shards), self.options.space, self.options.partition, 0, 0)
             for number in range(self.log.next_turn, self.log.next_turn + head.batches - self.log.next_batch):
@@ -145,11 +149,17 @@ class Restart(Pipeline):
         self.process(Stopwatch())
 
     def repeat(self, watch: Stopwatch) -> int:
-        from pyspark.sql import SparkSession
-
-        running = SparkSession.getActiveSession()
-        assert running is not None
-        running.stop()  # and with it the workers that hold the shards
         n_shards = self.sizes["shards"]
+        _stop_spark()  # and with it the workers that hold the shards
         start_session(self.sizes["master"] or embedded_master(n_shards), n_shards, self.folder / "session")
-        return super().repeat(watch)
+        n = super().repeat(watch)
+        _stop_spark()  # its files are gone with the case
+        return n
+
+
+def _stop_spark() -> None:
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        running.stop()
