@@ -76,7 +76,8 @@ def compiled(function: F, folder: str, inline: Literal["never", "always"] = "nev
     before = _CONFIG.CACHE_DIR
     _CONFIG.CACHE_DIR = folder  # read while decorating only; put back so that nothing global changes
     try:
-        made: Any = numba.njit(cache=True, nogil=True, inline=inline, _nrt=counts)(function)
+        hidden: Any = {"_nrt": counts}  # known to Numba, but not to its stubs
+        made: Any = numba.njit(cache=True, nogil=True, inline=inline, **hidden)(function)
     finally:
         _CONFIG.CACHE_DIR = before
     return cast(F, made)
