@@ -34,3 +34,12 @@ def test_a_root_under_way_learns_words_that_come_meanwhile(monkeypatch: pytest.M
         ours.check()
     assert under_way > 20
     assert engine.tree.n_rebuilds > 1
+
+
+def test_a_leaf_that_nothing_can_cut_grows_by_more_than_the_usual_room() -> None:
+    broker = nc.Broker(nc.Space((0, 0, 16, 16), "euclidean"))
+    query = nc.Within(nc.Box(1, 1, 2, 2), "word")
+    broker.subscribe_many([(n, query) for n in range(12_288)])  # its range of entries is full
+    broker.subscribe_many([(n, query) for n in range(12_288, 12_300)])
+    broker.check()
+    assert len(broker.publish([nc.Message(id=1, lon=1.5, lat=1.5, text="word", ts=1)])) == 12_300

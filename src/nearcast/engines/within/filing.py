@@ -77,7 +77,7 @@ def has_room(tree, work, n):
             more, rows = room_for_leaf(tree, work.path[i])
             n_leaves += more
             n_held += rows
-    return room_to_note(work, n) and n_leaves <= tree.leaves.size and n_held <= tree.held.size
+    return n_leaves <= tree.leaves.size and n_held <= tree.held.size
 
 
 @kernel
@@ -113,7 +113,7 @@ def insert_entries(tree, ranks, entries, first, origin, most, since, work):
     for i in range(first, entries.size):
         entry = entries[i]
         n = trace(tree, ranks, entry, origin, work.path, work.path_ranks)
-        if n == NEED_ROOM:
+        if n == NEED_ROOM or not room_to_note(work, n):
             return i, NEED_PATH
         if not has_room(tree, work, n):
             return i, NEED_ROOM
@@ -172,7 +172,7 @@ def remove_entries(tree, ranks, entries, first, origin, fewest, work):
     for i in range(first, entries.size):
         entry = entries[i]
         n = trace(tree, ranks, entry, origin, work.path, work.path_ranks)
-        if n == NEED_ROOM:
+        if n == NEED_ROOM or not room_to_note(work, n):
             return i, NEED_PATH
         if not has_room(tree, work, n):
             return i, NEED_ROOM

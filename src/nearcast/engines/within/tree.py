@@ -15,7 +15,18 @@ from nearcast.engines.within.building import Building
 from nearcast.engines.within.choose import EVEN_CUTS, HEURISTIC_CUTS, OPTIMAL_CUTS
 from nearcast.engines.within.drift import drift
 from nearcast.engines.within.filing import DRIFTING, NEED_PATH, OVERFULL, THIN, Work, insert_entries, remove_entries
-from nearcast.engines.within.layout import CURSOR, ENTRY, N_NODES, NOTHING, ROOT, UP_TO, VERSION, TreeLayout
+from nearcast.engines.within.layout import (
+    CURSOR,
+    ENTRY,
+    N_HELD,
+    N_LEAVES,
+    N_NODES,
+    NOTHING,
+    ROOT,
+    UP_TO,
+    VERSION,
+    TreeLayout,
+)
 from nearcast.engines.within.lists import Lists
 from nearcast.engines.within.order import WordOrder
 from nearcast.engines.within.rebuild import Rebuild
@@ -168,10 +179,10 @@ class Tree:
     def make_room(self, code: int) -> None:
         if code == NEED_PATH:
             self._lengthen_path()
-        elif code == NEED_ROOM:
-            if self.work.n_todo.max() * 2 > self.work.overfull.size:
-                self._lengthen_path()
-            self.arrays.make_room(leaves=1024, held=max(4096, self.n_entries // 8))
+        elif code == NEED_ROOM:  # more than there is, as nobody says how much was missing
+            tree, heads = self.layout, self.layout.heads
+            n_leaves, n_held = tree.leaves.size - int(heads[N_LEAVES]), tree.held.size - int(heads[N_HELD])
+            self.arrays.make_room(leaves=n_leaves + 1024, held=n_held + max(4096, self.n_entries // 8))
 
     def _lengthen_path(self) -> None:
         self.work = _new_work(2 * self.work.path.size, self.work)
