@@ -186,8 +186,10 @@ def take_steps(filed, steps, cursor, tables, where, words, room, kept):
     results, policy = kept
     while cursor[STEP] < steps.arrivals.size:
         event = cursor[STEP]
-        if cursor[PHASE] == LEAVING and leave_expired(steps, cursor, subscriptions, results) == NEED_ROOM:
-            return NEED_ROOM
+        if cursor[PHASE] == LEAVING:
+            code = leave_expired(steps, cursor, messages, subscriptions, results, policy)
+            if code != DONE:
+                return code
         if cursor[PHASE] == FINDING:
             n = 0
             if steps.arrivals[event] >= 0:

@@ -13,9 +13,10 @@ import pytest
 import nearcast as nc
 from nearcast.columns.messages import FOREVER, MESSAGE, MessageLayout
 from nearcast.columns.subscriptions import POINT, PointLayout
-from nearcast.engines.buffers import has_room, leave, n_leaving
+from nearcast.engines.buffers import has_room, leave
 from nearcast.engines.results import Results
 from nearcast.engines.skyband import COST, KMAX, RATIO, Policy, is_short, offer, turns_until_short, worth_keeping
+from nearcast.window.expiries import UNLIMITED
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 N_SLOTS = 6
@@ -43,7 +44,7 @@ class Buffers:
     def __init__(self, lifetime: Lifetime, ks: list[int], seed: int, strategy: tuple[int, float] = (COST, 0.0)) -> None:
         self.lifetime = lifetime
         self.choice = random.Random(seed)
-        self.results = Results(Policy(lifetime.count is not None, lifetime.window, *strategy))
+        self.results = Results(Policy(lifetime.count or UNLIMITED, lifetime.window, *strategy))
         self.rows = np.zeros(4096, dtype=MESSAGE)
         self.subscriptions = np.zeros(N_SLOTS, dtype=POINT)
         self.subscriptions["number"], self.subscriptions["expires"] = -1, FOREVER
@@ -107,9 +108,11 @@ class Buffers:
         ends = [self.clock + end for end in (life, self.lifetime.age) if end is not None]
         self.rows[message] = (self.sequence, 0, 0, self.clock, min(ends, default=FOREVER), 0, 0, 0, 0)
         gone = [m for m in self.live() if self.is_over(m)] if self.lifetime.window else []
+        self.choice.shuffle(gone)
+        now, asking = (0, self.sequence, self.clock), PointLayout(self.subscriptions, NO_WORDS, NO_WORDS)
         for m in gone:
-            results.make_room(0, 0, 0, int(n_leaving(results.layout, np.int32(m))))
-            leave(results.layout, PointLayout(self.subscriptions, NO_WORDS, NO_WORDS), np.int32(m), 0, self.clock)
+            while not leave(results.layout, asking, self.rows, np.int32(m), now, results.policy):
+                results.make_room_for_offers()
         for slot, ranks in self.ranks.items():
             for m in gone:
                 ranks.pop(m, None)

@@ -1,4 +1,9 @@
-"""Buffers of kept messages as arrays: for each subscription its best messages, and who holds which message: kernels.
+"""Buffers of kept messages as arrays: for each subscription its best messages, and who waits for which: kernels.
+
+A subscription is looked at when messages of its buffer leave. It **watches** the oldest of them, where the window
+counts, and the one that expires soonest: whatever else it holds leaves no earlier. When a watched message leaves, those
+who wait for it drop what has left and watch the next. A watched message that the buffer has dropped meanwhile wakes the
+subscription for nothing; but most messages are dropped long before they leave, and that costs nothing at all.
 
 `rank` is larger for better messages: the score of TopK, minus the distance of Nearest. Equal ranks: the newer message
 is better. What may be forgotten, and when a buffer is refilled, is decided in `skyband.py`.
@@ -11,8 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, record
+from nearcast.columns.messages import FOREVER
 from nearcast.engines.blocks import USED, block_class, block_fits, block_room, give_block, take_block
 from nearcast.jit import kernel
+from nearcast.window.expiries import UNLIMITED
+from nearcast.window.window import is_live
 
 BUFFER = record(
     ("floor", "f8"),  # rank that a message must reach to be kept; -inf when complete
@@ -21,13 +29,15 @@ BUFFER = record(
     ("room", "i4"),  # 0, or that of a size class
     ("k", "i4"),
     ("touched", "i4"),  # changed in the event under way
+    ("oldest", "i4"),  # the watched message that was the oldest, plus 1; 0 for none
+    ("soonest", "i4"),  # the watched message that expires soonest, plus 1; 0 for none
 )
 ENTRY = record(
     ("rank", "f8"),
     ("message", "i4"),
     ("mark", "i4"),  # twice the number of better entries known to outlive it, plus 1 if the subscriber was told of it
 )
-HOLDER = record(("slot", "i4"), ("next", "i4"))  # next: position + 1 of the next holder, 0 at the end
+WAITING = record(("slot", "i4"), ("next", "i4"))  # next: position + 1 of the next one, 0 at the end
 CHANGE = record(("rank", "f8"), ("event", "i4"), ("slot", "i4"), ("message", "i4"), ("sign", "i4"))
 
 LINE = 4  # entries that a line of the processor's cache holds
@@ -35,9 +45,9 @@ LINE = 4  # entries that a line of the processor's cache holds
 _TOO_LARGE = 2  # a block so many size classes above what a buffer needs is exchanged
 
 # positions in `counters`
-N_CHANGES, FREE_HOLDER, N_FREE_HOLDERS, N_HOLDERS, N_TOUCHED, N_BUFFERED = range(6)
-N_OFFERED, N_KEPT, N_DROPPED, N_EXPIRED, N_REFILLS, N_SHRUNK = range(6, 12)
-N_COUNTERS = 12
+N_CHANGES, FREE_WAITING, N_FREE_WAITING, N_WAITING, N_TOUCHED, N_BUFFERED = range(6)
+N_OFFERED, N_KEPT, N_DROPPED, N_EXPIRED, N_REFILLS, N_SHRUNK, N_WOKEN = range(6, 13)
+N_COUNTERS = 13
 
 
 class ResultLayout(NamedTuple):
@@ -46,8 +56,8 @@ class ResultLayout(NamedTuple):
     buffers: Array  # BUFFER[n_slots]
     entries: Array  # ENTRY[]: the pool of buffers
     blocks: Longs  # int64[N_HEADS]: which of it is free, see blocks.py
-    heads: Ints  # int32[n_message_slots]: position + 1 of the first holder of each message, 0 for none
-    holders: Array  # HOLDER[]: who holds, or held, which message
+    heads: Ints  # int32[n_message_slots]: position + 1 of the first who waits for each message, 0 for none
+    waiting: Array  # WAITING[]: who watches, or watched, which message
     marks: Ints  # int32[n_message_slots]: scratch, all zeros between calls
     changes: Array  # CHANGE[]: what was said in this batch
     touched: Ints  # int32[n_slots]: subscriptions changed in this event
@@ -74,19 +84,59 @@ def touch(results, slot):
 
 
 @kernel
-def hold(results, slot, message):
-    """Remember that a subscription holds a message."""
+def wait_for(results, slot, message):
+    """Have a subscription woken when a message leaves."""
     counters = results.counters
-    at = counters[FREE_HOLDER] - 1
+    at = counters[FREE_WAITING] - 1
     if at >= 0:
-        counters[FREE_HOLDER] = results.holders[at].next
-        counters[N_FREE_HOLDERS] -= 1
+        counters[FREE_WAITING] = results.waiting[at].next
+        counters[N_FREE_WAITING] -= 1
     else:
-        at = counters[N_HOLDERS]
-        counters[N_HOLDERS] += 1
-    results.holders[at].slot = slot
-    results.holders[at].next = results.heads[message]
+        at = counters[N_WAITING]
+        counters[N_WAITING] += 1
+    results.waiting[at].slot = slot
+    results.waiting[at].next = results.heads[message]
     results.heads[message] = at + 1
+
+
+@kernel
+def room_to_wait(results):
+    """So many can begin to wait."""
+    return results.counters[N_FREE_WAITING] + results.waiting.size - results.counters[N_WAITING]
+
+
+@kernel
+def watch_newcomer(results, rows, slot, message, policy):
+    """Have a subscription watch the newest message, if it expires before the others or is the only one."""
+    buffer, until = results.buffers[slot], rows[message].expires_at
+    first = policy.newest != UNLIMITED and buffer.oldest == 0
+    sooner = until != FOREVER and (buffer.soonest == 0 or until < rows[buffer.soonest - 1].expires_at)
+    if first:
+        buffer.oldest = message + 1
+    if sooner:
+        buffer.soonest = message + 1
+    if first or sooner:
+        wait_for(results, slot, message)
+
+
+@kernel
+def watch_first(results, rows, slot, policy):
+    """Have a subscription watch whichever of its messages leaves first; needs room for two to wait."""
+    buffer = results.buffers[slot]
+    oldest, soonest = 0, 0
+    sequence, until = np.int64(FOREVER), np.int64(FOREVER)
+    for i in range(buffer.start, buffer.start + buffer.n_entries):
+        message = results.entries[i].message
+        row = rows[message]
+        if row.sequence < sequence and policy.newest != UNLIMITED:
+            oldest, sequence = message + 1, row.sequence
+        if row.expires_at < until:
+            soonest, until = message + 1, row.expires_at
+    if oldest != 0 and oldest != buffer.oldest:
+        wait_for(results, slot, oldest - 1)
+    if soonest != 0 and soonest != buffer.soonest and soonest != oldest:
+        wait_for(results, slot, soonest - 1)
+    buffer.oldest, buffer.soonest = oldest, soonest
 
 
 @kernel
@@ -97,9 +147,7 @@ def has_room(results, slot):
     full = buffer.n_entries == buffer.room
     if full and not block_fits(results.blocks, results.entries.size, block_class(buffer.room + 1)):
         return False
-    return (counters[FREE_HOLDER] > 0 or counters[N_HOLDERS] < results.holders.size) and (
-        counters[N_CHANGES] + 2 * (buffer.n_entries + 1) <= results.changes.size
-    )
+    return room_to_wait(results) > 0 and counters[N_CHANGES] + 2 * (buffer.n_entries + 1) <= results.changes.size
 
 
 @kernel
@@ -111,12 +159,10 @@ def room_to_begin(n):
 @kernel
 def room_to_replace(results, slot, n):
     """Is there room to give a subscription a buffer of up to `n` entries, and for what it may say?"""
-    counters = results.counters
-    free = counters[N_FREE_HOLDERS] + results.holders.size - counters[N_HOLDERS]
     return (
         results.blocks[USED] + block_room(block_class(room_to_begin(n))) <= results.entries.size
-        and n <= free
-        and counters[N_CHANGES] + results.buffers[slot].n_entries <= results.changes.size
+        and room_to_wait(results) >= 2
+        and results.counters[N_CHANGES] + results.buffers[slot].n_entries <= results.changes.size
     )
 
 
@@ -185,38 +231,46 @@ def drop(results, slot, position, event):
 
 
 @kernel
-def n_leaving(results, message):
-    """At most so many changes are said when a message leaves."""
-    n = 0
-    at = results.heads[message]
-    while at > 0:
-        n += 1
-        at = results.holders[at - 1].next
-    return n
+def wake(results, subscriptions, rows, slot, now, policy):
+    """Drop what has left from a buffer, and watch what leaves next; needs room for as many changes as entries."""
+    event, last, clock = now
+    buffer = results.buffers[slot]
+    results.counters[N_WOKEN] += 1
+    if subscriptions.rows[slot].expires <= clock:
+        buffer.oldest, buffer.soonest = 0, 0  # it has ended, and is not told any more
+        return
+    n_before = buffer.n_entries
+    for position in range(n_before - 1, -1, -1):
+        message = results.entries[buffer.start + position].message
+        if not is_live(rows[message], last, clock, policy.newest):
+            drop(results, slot, position, event)
+    if buffer.n_entries < n_before:
+        results.counters[N_EXPIRED] += n_before - buffer.n_entries
+        touch(results, slot)
+    watch_first(results, rows, slot, policy)
 
 
 @kernel
-def leave(results, subscriptions, message, event, clock):
-    """A message expires: take it out of every buffer that holds it. Room for `n_leaving` changes must be there."""
+def leave(results, subscriptions, rows, message, now, policy):
+    """A message leaves: wake those who watch it. False if room is needed first; then call again.
+
+    `now` is the event, the newest sequence after it, and the clock.
+    """
     counters = results.counters
-    at = results.heads[message]
-    results.heads[message] = 0
-    while at > 0:
-        holder = results.holders[at - 1]
-        slot, following = holder.slot, holder.next
-        holder.next = counters[FREE_HOLDER]
-        counters[FREE_HOLDER] = at
-        counters[N_FREE_HOLDERS] += 1
-        at = following
-        buffer = results.buffers[slot]  # empty if the subscription has ended
-        for position in range(buffer.n_entries):
-            if results.entries[buffer.start + position].message == message:
-                if subscriptions.rows[slot].expires <= clock:
-                    break
-                counters[N_EXPIRED] += 1
-                drop(results, slot, position, event)
-                touch(results, slot)
-                break
+    while results.heads[message] > 0:
+        at = results.heads[message]
+        waiting = results.waiting[at - 1]
+        slot = waiting.slot
+        buffer = results.buffers[slot]
+        if counters[N_CHANGES] + buffer.n_entries > results.changes.size or room_to_wait(results) < 1:
+            return False
+        results.heads[message] = waiting.next
+        waiting.next = counters[FREE_WAITING]
+        counters[FREE_WAITING] = at
+        counters[N_FREE_WAITING] += 1
+        if buffer.oldest == message + 1 or buffer.soonest == message + 1:  # else it is gone, or watches others by now
+            wake(results, subscriptions, rows, slot, now, policy)
+    return True
 
 
 @kernel
@@ -252,4 +306,4 @@ def close_buffers(results, slots):
         buffer = results.buffers[slot]
         results.counters[N_BUFFERED] -= buffer.n_entries
         free_entries(results, slot)
-        buffer.n_entries, buffer.k, buffer.floor = 0, 0, -np.inf
+        buffer.n_entries, buffer.k, buffer.floor, buffer.oldest, buffer.soonest = 0, 0, -np.inf, 0, 0

@@ -5,7 +5,7 @@ are refilled, and what changed is said. Kernels go on until there is no room, or
 makes room, or refills, and calls again. An engine's own kernel has this form:
 
     while cursor[STEP] < steps.arrivals.size:
-        if cursor[PHASE] == LEAVING and leave_expired(...) == NEED_ROOM:
+        if cursor[PHASE] == LEAVING and leave_expired(...) != DONE:
             return NEED_ROOM
         if cursor[PHASE] == FINDING:
             ... write who may want the arrival into `found`, or return FIND_ROOM; then note_found(cursor, n)
@@ -26,7 +26,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
 from nearcast.columns.subscriptions import PointTable
-from nearcast.engines.buffers import LINE, N_CHANGES, N_TOUCHED, has_room, leave, n_leaving, n_unsaid, settle
+from nearcast.engines.buffers import LINE, N_CHANGES, N_TOUCHED, has_room, leave, n_unsaid, settle
 from nearcast.engines.checks import NEAREST
 from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
 from nearcast.engines.refilling import Asking, When, along_the_curve, refill_many
@@ -53,40 +53,43 @@ class Found(NamedTuple):
 
 
 @kernel
-def fetch_leaving(steps, event, rows, results):
-    """Have read ahead what the messages that leave in an event will touch.
+def fetch_waiting(results, subscriptions, rows, message):
+    """Have read ahead what those who watch a message will touch when it leaves.
 
     All of it lies anywhere in memory: waiting for one subscription after another took most of the time.
     """
-    holders, buffers, entries = results.holders, results.buffers, results.entries
-    for i in range(steps.expired_start[event], steps.expired_start[event + 1]):
-        first = results.heads[steps.expired[i]]
-        at = first
-        while at > 0:
-            holder = holders[at - 1]
-            prefetch(rows, holder.slot)
-            prefetch(buffers, holder.slot)
-            at = holder.next
-        at = first
-        while at > 0:
-            buffer = buffers[holders[at - 1].slot]
-            for entry in range(buffer.start, buffer.start + buffer.n_entries, LINE):
-                prefetch(entries, entry)
-            at = holders[at - 1].next
+    waiting, buffers, entries = results.waiting, results.buffers, results.entries
+    first = results.heads[message]
+    at = first
+    while at > 0:
+        prefetch(subscriptions, waiting[at - 1].slot)
+        prefetch(buffers, waiting[at - 1].slot)
+        at = waiting[at - 1].next
+    at = first
+    while at > 0:
+        buffer = buffers[waiting[at - 1].slot]
+        for entry in range(buffer.start, buffer.start + buffer.n_entries, LINE):
+            prefetch(entries, entry)
+        at = waiting[at - 1].next
+    at = first
+    while at > 0:
+        buffer = buffers[waiting[at - 1].slot]
+        for entry in range(buffer.start, buffer.start + buffer.n_entries):
+            prefetch(rows, entries[entry].message)
+        at = waiting[at - 1].next
 
 
 @kernel
-def leave_expired(steps, cursor, subscriptions, results):
+def leave_expired(steps, cursor, messages, subscriptions, results, policy):
     """Take the messages that leave in this event out of all buffers, or stop with NEED_ROOM."""
     event = cursor[STEP]
-    if cursor[POSITION] == 0:
-        fetch_leaving(steps, event, subscriptions.rows, results)
+    now = (event, steps.lasts[event], steps.clocks[event])
     first = steps.expired_start[event]
     while cursor[POSITION] < steps.expired_start[event + 1] - first:
         message = steps.expired[first + cursor[POSITION]]
-        if results.counters[N_CHANGES] + n_leaving(results, message) > results.changes.size:
+        fetch_waiting(results, subscriptions.rows, messages.rows, message)
+        if not leave(results, subscriptions, messages.rows, message, now, policy):
             return NEED_ROOM
-        leave(results, subscriptions, message, event, steps.clocks[event])
         cursor[POSITION] += 1
     cursor[PHASE] = FINDING
     return DONE
@@ -147,7 +150,7 @@ def end_event(cursor, results):
 def policy_of(around: Surroundings, strategy: int = COST, share: float = 0.0) -> Policy:
     """How results are kept under this window."""
     window = around.live.window
-    return Policy(window is not None and window.count is not None, window is not None, strategy, share)
+    return Policy(around.live.limits.newest, window is not None, strategy, share)
 
 
 class KeeperEngine(ABC):
@@ -195,7 +198,7 @@ class KeeperEngine(ABC):
             elif code == FIND_ROOM:
                 self._find_more()
             else:
-                self._grow(steps, cursor)
+                self._grow(cursor)
         return self._changes()
 
     def _find_more(self) -> None:
@@ -203,14 +206,10 @@ class KeeperEngine(ABC):
         n = 2 * self._found.slots.size
         self._found = Found(np.zeros(n, np.int32), np.zeros(n))
 
-    def _grow(self, steps: Steps, cursor: Longs) -> None:
+    def _grow(self, cursor: Longs) -> None:
         """Room for what the kernel stopped before: a message that leaves, an offer, or the end of an event."""
         results = self.results
-        event, phase = int(cursor[STEP]), int(cursor[PHASE])
-        if phase == LEAVING:
-            message = steps.expired[steps.expired_start[event] + cursor[POSITION]]
-            results.make_room(0, 0, 0, int(n_leaving(results.layout, message)))
-        elif phase == OFFERING:
+        if cursor[PHASE] in (LEAVING, OFFERING):
             results.make_room_for_offers()
         else:
             results.make_room(0, 0, 0, int(n_unsaid(results.layout)))

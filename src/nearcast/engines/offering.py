@@ -133,8 +133,10 @@ def keep_turn(scene, turn, cursor, found, results, policy):
     steps = scene.steps
     while cursor[STEP] < turn.end:
         event = cursor[STEP]
-        if cursor[PHASE] == LEAVING and leave_expired(steps, cursor, scene.subscriptions, results) == NEED_ROOM:
-            return NEED_ROOM
+        if cursor[PHASE] == LEAVING:
+            code = leave_expired(steps, cursor, scene.messages, scene.subscriptions, results, policy)
+            if code != DONE:
+                return code
         if cursor[PHASE] == FINDING:
             n = 0
             if steps.arrivals[event] >= 0:

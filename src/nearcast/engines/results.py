@@ -8,25 +8,26 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, ranges, with_room
-from nearcast.columns.messages import MessageLayout
+from nearcast.columns.messages import FOREVER, MessageLayout
 from nearcast.engines.blocks import N_HEADS, USED, block_class, block_room
 from nearcast.engines.buffers import (
     BUFFER,
     CHANGE,
     ENTRY,
-    HOLDER,
     N_BUFFERED,
     N_CHANGES,
     N_COUNTERS,
     N_DROPPED,
     N_EXPIRED,
-    N_FREE_HOLDERS,
-    N_HOLDERS,
+    N_FREE_WAITING,
     N_KEPT,
     N_OFFERED,
     N_REFILLS,
     N_SHRUNK,
     N_TOUCHED,
+    N_WAITING,
+    N_WOKEN,
+    WAITING,
     ResultLayout,
     close_buffers,
     n_unsaid,
@@ -34,6 +35,7 @@ from nearcast.engines.buffers import (
     settle,
 )
 from nearcast.engines.skyband import Policy, buffer_limit, replace
+from nearcast.window.expiries import UNLIMITED
 from nearcast.window.heaps import BEST
 
 _FIRST_ROOM = 64
@@ -49,7 +51,7 @@ class Results:
         self._entries = np.zeros(_FIRST_ROOM, dtype=ENTRY)
         self._blocks = np.zeros(N_HEADS, dtype=np.int64)
         self._heads = np.zeros(0, dtype=np.int32)
-        self._holders = np.zeros(_FIRST_ROOM, dtype=HOLDER)
+        self._waiting = np.zeros(_FIRST_ROOM, dtype=WAITING)
         self._marks = np.zeros(0, dtype=np.int32)
         self._changes = np.zeros(_FIRST_ROOM, dtype=CHANGE)
         self._touched = np.zeros(0, dtype=np.int32)
@@ -58,27 +60,30 @@ class Results:
     @property
     def layout(self) -> ResultLayout:
         return ResultLayout(
-            self._buffers, self._entries, self._blocks, self._heads, self._holders, self._marks, self._changes,
+            self._buffers, self._entries, self._blocks, self._heads, self._waiting, self._marks, self._changes,
             self._touched, self.counters,
         )  # fmt: skip
 
-    def make_room(self, n_slots: int, n_messages: int, n_entries: int, n_changes: int, n_holders: int = 0) -> None:
+    def make_room(self, n_slots: int, n_messages: int, n_entries: int, n_changes: int, n_waiting: int = 0) -> None:
         """Promise room: buffers and messages by number, the rest on top of what is in use."""
         self._buffers, self._touched = with_room(self._buffers, n_slots), with_room(self._touched, n_slots)
         self._heads, self._marks = with_room(self._heads, n_messages), with_room(self._marks, n_messages)
         self._entries = with_room(self._entries, int(self._blocks[USED]) + n_entries)
-        n_new = max(0, n_holders - int(self.counters[N_FREE_HOLDERS]))
-        self._holders = with_room(self._holders, int(self.counters[N_HOLDERS]) + n_new)
+        n_new = max(0, n_waiting - int(self.counters[N_FREE_WAITING]))
+        self._waiting = with_room(self._waiting, int(self.counters[N_WAITING]) + n_new)
         self._changes = with_room(self._changes, int(self.counters[N_CHANGES]) + n_changes)
 
     def make_room_for_offers(self) -> None:
-        """Promise room for an offer to any buffer, which may have to move to a block of the next size class."""
+        """Promise room for an offer to any buffer, which may have to move to a block of the next size class.
+
+        That is room to wake any subscription, too.
+        """
         longest = int(self._buffers["room"].max(initial=0))
         self.make_room(0, 0, int(block_room(block_class(longest + 1))), 2 * (longest + 1), 1)
 
     def make_room_to_replace(self, slot: int, n: int) -> None:
         """Promise room to give a subscription a buffer of `n` entries."""
-        self.make_room(0, 0, int(block_room(block_class(room_to_begin(n)))), int(self._buffers["n_entries"][slot]), n)
+        self.make_room(0, 0, int(block_room(block_class(room_to_begin(n)))), int(self._buffers["n_entries"][slot]), 2)
 
     def open(self, slots: Ints, k: Ints) -> None:
         """Start empty buffers that are complete: there is nothing yet that they leave out."""
@@ -93,8 +98,8 @@ class Results:
 
     def keep_ahead(self) -> None:
         """Promise room for an eighth more than is in use, so that arrays grow now and not in the midst of a stream."""
-        used, n_holders = int(self._blocks[USED]), int(self.counters[N_HOLDERS])
-        self.make_room(0, 0, used // 8, 0, int(self.counters[N_FREE_HOLDERS]) + n_holders // 8)
+        used, n_waiting = int(self._blocks[USED]), int(self.counters[N_WAITING])
+        self.make_room(0, 0, used // 8, 0, int(self.counters[N_FREE_WAITING]) + n_waiting // 8)
 
     def begin(self, n_messages: int) -> None:
         """Start a batch."""
@@ -166,7 +171,8 @@ class Results:
         rooms = self._buffers[self._buffers["room"] > 0]
         ends = np.sort(rooms["start"] + rooms["room"])
         assert (np.sort(rooms["start"])[1:] >= ends[:-1]).all(), "buffers overlap"
-        for buffer in self._buffers[slots]:
+        waiting = self._who_waits()
+        for slot, buffer in zip(slots.tolist(), self._buffers[slots], strict=True):
             entries = self._entries[buffer["start"] : buffer["start"] + buffer["n_entries"]]
             sequences = messages.rows["sequence"][entries["message"]]
             assert buffer["n_entries"] <= min(buffer["room"], buffer_limit(buffer["k"], self.policy))
@@ -176,6 +182,32 @@ class Results:
             assert (entries["mark"] & 1 == (np.arange(entries.size) < buffer["k"])).all()
             assert (entries["mark"] >> 1 < buffer["k"]).all()
             assert (entries["rank"] >= buffer["floor"]).all()
+            if self.policy.spare:
+                self._check_watched(slot, messages, entries["message"], waiting)
+
+    def _who_waits(self) -> set[tuple[int, int]]:
+        """Who waits for which message."""
+        pairs, n_waiting = set(), 0
+        for message in np.flatnonzero(self._heads).tolist():
+            at = int(self._heads[message])
+            while at > 0:
+                pairs.add((int(self._waiting["slot"][at - 1]), message))
+                n_waiting += 1
+                at = int(self._waiting["next"][at - 1])
+        assert n_waiting == self.counters[N_WAITING] - self.counters[N_FREE_WAITING]
+        return pairs
+
+    def _check_watched(self, slot: int, messages: MessageLayout, held: Ints, waiting: set[tuple[int, int]]) -> None:
+        """Assert that nothing in a buffer leaves before what its subscription watches."""
+        rows = messages.rows
+        for field, key, by_count in (("oldest", "sequence", True), ("soonest", "expires_at", False)):
+            watched = int(self._buffers[field][slot]) - 1
+            leaving = rows[key][held]
+            leaving = leaving.compress(leaving != FOREVER)
+            if by_count and self.policy.newest == UNLIMITED:
+                continue
+            assert watched < 0 or (slot, watched) in waiting
+            assert leaving.size == 0 or (watched >= 0 and rows[key][watched] <= leaving.min())
 
     def stats(self) -> dict[str, int]:
         """Counts of work and sizes."""
@@ -186,6 +218,7 @@ class Results:
             "expired": N_EXPIRED,
             "refills": N_REFILLS,
             "shrunk": N_SHRUNK,
+            "woken": N_WOKEN,
             "buffered": N_BUFFERED,
         }
         return {name: int(self.counters[at]) for name, at in positions.items()}
@@ -193,7 +226,7 @@ class Results:
     @property
     def nbytes(self) -> int:
         """Bytes in use; room ahead is never touched, so the system has not given it out yet."""
-        used = self._entries[: self._blocks[USED]].nbytes + self._holders[: self.counters[N_HOLDERS]].nbytes
+        used = self._entries[: self._blocks[USED]].nbytes + self._waiting[: self.counters[N_WAITING]].nbytes
         rest = (self._buffers, self._blocks, self._heads, self._marks, self._changes, self._touched, self.counters)
         return used + sum(array.nbytes for array in rest)
 
@@ -203,12 +236,12 @@ class Results:
             "entries": self._entries[: self._blocks[USED]],
             "blocks": self._blocks,
             "heads": self._heads,
-            "holders": self._holders[: self.counters[N_HOLDERS]],
+            "waiting": self._waiting[: self.counters[N_WAITING]],
             "counters": self.counters,
         }
 
     def load(self, state: State) -> None:
         self._buffers, self._entries, self._heads = state["buffers"], state["entries"], state["heads"]
-        self._blocks, self._holders, self.counters = state["blocks"], state["holders"], state["counters"]
+        self._blocks, self._waiting, self.counters = state["blocks"], state["waiting"], state["counters"]
         self._touched = np.zeros(self._buffers.size, dtype=np.int32)
         self._marks = np.zeros(self._heads.size, dtype=np.int32)

@@ -24,13 +24,15 @@ from nearcast.engines.buffers import (
     class_to_take,
     drop,
     free_entries,
-    hold,
     move_to_larger,
     room_to_begin,
     say,
     touch,
+    watch_first,
+    watch_newcomer,
 )
 from nearcast.jit import allocating, kernel
+from nearcast.window.expiries import UNLIMITED
 
 COST, KMAX, RATIO = range(3)  # strategies: the cost model; always kmax messages; down to a share of the k-th rank
 
@@ -50,7 +52,7 @@ _WEIGHT = 2000
 class Policy(NamedTuple):
     """How a window lets messages go, as far as results care, and how many spare entries are kept."""
 
-    counts: bool  # the window drops the oldest
+    newest: int  # how many messages live; UNLIMITED where the window does not count
     spare: bool  # messages leave, so a buffer keeps more than k
     strategy: int
     share: float  # kmax / k, or the ratio; nothing for the cost model
@@ -180,7 +182,7 @@ def offer(results, messages, slot, message, rank, event, policy):
         at -= 1
     entry = entries[at]
     entry.rank, entry.message, entry.mark = rank, message, 0
-    if counts and not policy.counts:  # else nobody who is here outlives it
+    if counts and policy.newest == UNLIMITED:  # else nobody who is here outlives it
         n_better = n_outliving(results, messages, buffer, at - start, until)
         entry.mark = 2 * n_better
         beaten = beaten or n_better >= buffer.k
@@ -188,7 +190,7 @@ def offer(results, messages, slot, message, rank, event, policy):
     counters[N_KEPT] += 1
     counters[N_BUFFERED] += 1
     if policy.spare:
-        hold(results, slot, message)
+        watch_newcomer(results, rows, slot, message, policy)
     touch(results, slot)
     if beaten:
         drop_beaten(results, slot, event)
@@ -235,7 +237,7 @@ def thin_out(best, messages, k, policy):
         for i in range(n):
             sequence, until = best[i].sequence, expiries[i]
             for j in range(i):
-                if expiries[j] >= until and (best[j].sequence > sequence or not policy.counts):
+                if expiries[j] >= until and (best[j].sequence > sequence or policy.newest == UNLIMITED):
                     outlived[i] += 1
     n_kept = 0
     for i in range(n):
@@ -274,12 +276,11 @@ def replace(results, messages, slot, best, event, cost, policy):
             results.entries[start + at].mark |= 1
         elif old.mark & 1:
             say(results, event, slot, old.message, -1, old.rank)
-        marks[old.message] = -1 if at >= 0 else 0
     for i in range(n_kept):
-        if policy.spare and marks[best[i].slot] > 0:  # else it is held already
-            hold(results, slot, best[i].slot)
         marks[best[i].slot] = 0
     results.counters[N_BUFFERED] += n_kept - buffer.n_entries
     free_entries(results, slot)
     buffer.start, buffer.n_entries, buffer.room, buffer.floor = start, n_kept, block_room(size_class), floor
+    if policy.spare:
+        watch_first(results, messages.rows, slot, policy)
     touch(results, slot)
