@@ -13,6 +13,7 @@ import pytest
 import nearcast as nc
 from nearcast.columns.messages import FOREVER, MESSAGE, MessageLayout
 from nearcast.columns.subscriptions import POINT, PointLayout
+from nearcast.engines.blocks import USED
 from nearcast.engines.buffers import has_room, leave
 from nearcast.engines.results import Results
 from nearcast.engines.skyband import COST, KMAX, RATIO, Policy, is_short, offer, turns_until_short, worth_keeping
@@ -128,6 +129,8 @@ class Buffers:
             if is_short(results.layout, slot):
                 self.put(int(slot))
         self.settle()
+        results.sweep(1)
+        results.check(np.array(sorted(self.ks), np.int32), self.messages)
         self.rows["sequence"][gone] = 0
         self.free += gone
         if not self.lifetime.window:
@@ -204,6 +207,19 @@ def test_memory_settles_under_churn() -> None:
             buffers.open(slot, buffers.choice.choice([5, 1, 20]))
         sizes.append(buffers.results.nbytes)
     assert max(sizes[rounds // 2 :]) <= 1.5 * max(sizes[: rounds // 2])
+
+
+def test_the_pool_gives_back_what_short_buffers_do_not_need() -> None:
+    buffers = Buffers(LIFETIMES["count"], [100] * N_SLOTS, 7)
+    for _ in range(60):
+        buffers.arrive(None, 1)
+    full = buffers.results.layout.blocks[USED]
+    for slot in range(N_SLOTS):
+        buffers.close(slot)
+        buffers.open(slot, 1)
+    for _ in range(2 * N_SLOTS):
+        buffers.arrive(None, 1)
+    assert buffers.results.layout.blocks[USED] < full / 3
 
 
 def test_results_are_what_they_were_after_load() -> None:

@@ -42,6 +42,7 @@ STEP, PHASE, POSITION, N_FOUND = range(4)  # positions in a cursor
 N_CURSOR = 4
 
 _FIRST_FOUND = 1024
+_SWEPT = 64  # buffers that are looked at for each event while the pool is swept
 _LONG = 64  # subscriptions that are worth sorting by place before they are evaluated
 
 
@@ -199,6 +200,7 @@ class KeeperEngine(ABC):
                 self._find_more()
             else:
                 self._grow(cursor)
+        self.results.sweep(_SWEPT * steps.arrivals.size)
         return self._changes()
 
     def _find_more(self) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, ranges, with_room
 from nearcast.columns.messages import FOREVER, MessageLayout
-from nearcast.engines.blocks import N_HEADS, USED, block_class, block_room
+from nearcast.engines.blocks import N_CLASSES, N_HEADS, USED, block_class, block_room
 from nearcast.engines.buffers import (
     BUFFER,
     CHANGE,
@@ -24,6 +24,7 @@ from nearcast.engines.buffers import (
     N_OFFERED,
     N_REFILLS,
     N_SHRUNK,
+    N_TAKEN,
     N_TOUCHED,
     N_WAITING,
     N_WOKEN,
@@ -35,10 +36,12 @@ from nearcast.engines.buffers import (
     settle,
 )
 from nearcast.engines.skyband import Policy, buffer_limit, replace
+from nearcast.engines.sweeping import NEVER, begin_sweep, end_sweep, sweep_slots
 from nearcast.window.expiries import UNLIMITED
 from nearcast.window.heaps import BEST
 
 _FIRST_ROOM = 64
+_MOST_FREE = 16  # a share of the pool: with more than one of so many entries in free blocks it is swept
 _MOST_IDLE = 1 << 19  # changes whose room is kept for the next batch
 
 
@@ -50,6 +53,9 @@ class Results:
         self._buffers = np.zeros(0, dtype=BUFFER)
         self._entries = np.zeros(_FIRST_ROOM, dtype=ENTRY)
         self._blocks = np.zeros(N_HEADS, dtype=np.int64)
+        self._above = np.zeros(N_HEADS, dtype=np.int64)
+        self._above[USED] = NEVER
+        self._swept = 0  # subscriptions that the sweep under way has looked at
         self._heads = np.zeros(0, dtype=np.int32)
         self._waiting = np.zeros(_FIRST_ROOM, dtype=WAITING)
         self._marks = np.zeros(0, dtype=np.int32)
@@ -60,8 +66,8 @@ class Results:
     @property
     def layout(self) -> ResultLayout:
         return ResultLayout(
-            self._buffers, self._entries, self._blocks, self._heads, self._waiting, self._marks, self._changes,
-            self._touched, self.counters,
+            self._buffers, self._entries, self._blocks, self._above, self._heads, self._waiting, self._marks,
+            self._changes, self._touched, self.counters,
         )  # fmt: skip
 
     def make_room(self, n_slots: int, n_messages: int, n_entries: int, n_changes: int, n_waiting: int = 0) -> None:
@@ -100,6 +106,20 @@ class Results:
         """Promise room for an eighth more than is in use, so that arrays grow now and not in the midst of a stream."""
         used, n_waiting = int(self._blocks[USED]), int(self.counters[N_WAITING])
         self.make_room(0, 0, used // 8, 0, int(self.counters[N_FREE_WAITING]) + n_waiting // 8)
+
+    def sweep(self, n: int) -> None:
+        """Let the pool go back to what it needs, looking at `n` buffers."""
+        layout, taken = self.layout, int(self.counters[N_TAKEN])
+        if self._above[USED] == NEVER:
+            if self._blocks[USED] <= taken + taken // _MOST_FREE + _FIRST_ROOM:
+                return
+            begin_sweep(layout, taken + taken // (2 * _MOST_FREE))
+            self._swept = 0
+        end = min(self._swept + n, self._buffers.size)
+        sweep_slots(layout, self._swept, end)
+        self._swept = end
+        if end == self._buffers.size:
+            end_sweep(layout)
 
     def begin(self, n_messages: int) -> None:
         """Start a batch."""
@@ -171,6 +191,8 @@ class Results:
         rooms = self._buffers[self._buffers["room"] > 0]
         ends = np.sort(rooms["start"] + rooms["room"])
         assert (np.sort(rooms["start"])[1:] >= ends[:-1]).all(), "buffers overlap"
+        assert self.counters[N_TAKEN] == rooms["room"].sum()
+        assert self.counters[N_TAKEN] + self._n_free() == self._blocks[USED], "a block is lost"
         waiting = self._who_waits()
         for slot, buffer in zip(slots.tolist(), self._buffers[slots], strict=True):
             entries = self._entries[buffer["start"] : buffer["start"] + buffer["n_entries"]]
@@ -184,6 +206,17 @@ class Results:
             assert (entries["rank"] >= buffer["floor"]).all()
             if self.policy.spare:
                 self._check_watched(slot, messages, entries["message"], waiting)
+
+    def _n_free(self) -> int:
+        """Entries in free blocks."""
+        n, links = 0, self._entries["message"]
+        for lists in (self._blocks, self._above):
+            for size_class in range(N_CLASSES):
+                at = int(lists[1 + size_class])
+                while at > 0:
+                    n += int(block_room(size_class))
+                    at = int(links[at - 1])
+        return n
 
     def _who_waits(self) -> set[tuple[int, int]]:
         """Who waits for which message."""
@@ -227,10 +260,21 @@ class Results:
     def nbytes(self) -> int:
         """Bytes in use; room ahead is never touched, so the system has not given it out yet."""
         used = self._entries[: self._blocks[USED]].nbytes + self._waiting[: self.counters[N_WAITING]].nbytes
-        rest = (self._buffers, self._blocks, self._heads, self._marks, self._changes, self._touched, self.counters)
+        rest = (
+            self._buffers,
+            self._blocks,
+            self._above,
+            self._heads,
+            self._marks,
+            self._changes,
+            self._touched,
+            self.counters,
+        )
         return used + sum(array.nbytes for array in rest)
 
     def state(self) -> State:
+        if self._above[USED] != NEVER:
+            end_sweep(self.layout)
         return {
             "buffers": self._buffers,
             "entries": self._entries[: self._blocks[USED]],

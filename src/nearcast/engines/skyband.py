@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.messages import FOREVER
-from nearcast.engines.blocks import block_room, take_block
+from nearcast.engines.blocks import take_block
 from nearcast.engines.buffers import (
     N_BUFFERED,
     N_KEPT,
@@ -23,10 +23,10 @@ from nearcast.engines.buffers import (
     N_SHRUNK,
     class_to_take,
     drop,
-    free_entries,
     move_to_larger,
     room_to_begin,
     say,
+    take_entries,
     touch,
     watch_first,
     watch_newcomer,
@@ -279,8 +279,8 @@ def replace(results, messages, slot, best, event, cost, policy):
     for i in range(n_kept):
         marks[best[i].slot] = 0
     results.counters[N_BUFFERED] += n_kept - buffer.n_entries
-    free_entries(results, slot)
-    buffer.start, buffer.n_entries, buffer.room, buffer.floor = start, n_kept, block_room(size_class), floor
+    take_entries(results, slot, start, size_class)
+    buffer.n_entries, buffer.floor = n_kept, floor
     if policy.spare:
         watch_first(results, messages.rows, slot, policy)
     touch(results, slot)

@@ -1,0 +1,76 @@
+"""The pool of buffers gives back what it no longer needs: blocks at its end move to free ones before it: kernels.
+
+Every buffer once was longer than it is now, and not all at the same time: blocks left behind were a quarter of the pool
+after each message of a window had been replaced. While a **sweep** goes on, nobody takes a free block beyond a
+boundary; buffers there move below it, a few at a time. When all have been looked at, the pool ends where the last one
+does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.engines.blocks import N_CLASSES, USED, block_class, cut_block, give_block
+from nearcast.engines.buffers import move_entries
+from nearcast.jit import kernel
+
+NEVER = np.iinfo(np.int64).max  # the boundary when there is no sweep
+
+_MOST_CLASSES = (
+    8  # a block of at most so many size classes more, twice the room, is good enough for a buffer that moves
+)
+
+
+@kernel
+def hand_over(links, source, target, first):
+    """Move the free blocks that start at `first` or beyond from one set of lists to another, and forget none."""
+    for size_class in range(N_CLASSES):
+        at = source[1 + size_class]
+        source[1 + size_class] = 0
+        while at > 0:
+            following = links[at - 1]
+            give_block(target if at - 1 >= first else source, links, size_class, at - 1)
+            at = following
+
+
+@kernel
+def begin_sweep(results, boundary):
+    """Nobody takes a free block beyond the boundary from now on."""
+    results.above[USED] = boundary
+    hand_over(results.entries["message"], results.blocks, results.above, boundary)
+
+
+@kernel
+def sweep_slots(results, first, end):
+    """Move the buffers of some subscriptions below the boundary, where a free block has room for them."""
+    links = results.entries["message"]
+    for slot in range(first, end):
+        buffer = results.buffers[slot]
+        if buffer.room == 0 or buffer.start < results.above[USED]:
+            continue
+        least = block_class(buffer.n_entries + 1)
+        size_class = least
+        while size_class < N_CLASSES and results.blocks[1 + size_class] == 0:
+            size_class += 1
+        if size_class == N_CLASSES:
+            continue
+        if size_class >= least + _MOST_CLASSES:
+            give_block(results.blocks, links, least, cut_block(results.blocks, links, least))
+            size_class = least
+        move_entries(results, slot, size_class)
+
+
+@kernel
+def end_sweep(results):
+    """The pool ends with its last buffer; the free blocks before that may be taken again."""
+    end = 0
+    for slot in range(results.buffers.size):
+        buffer = results.buffers[slot]
+        if buffer.room > 0:
+            end = max(end, buffer.start + buffer.room)
+    links, blocks, above = results.entries["message"], results.blocks, results.above
+    hand_over(links, above, blocks, 0)
+    hand_over(links, blocks, above, end)
+    for size_class in range(N_CLASSES):
+        above[1 + size_class] = 0
+    blocks[USED], above[USED] = end, NEVER
