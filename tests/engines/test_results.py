@@ -17,6 +17,7 @@ from nearcast.engines.blocks import USED
 from nearcast.engines.buffers import has_room, leave
 from nearcast.engines.results import Results
 from nearcast.engines.skyband import COST, KMAX, RATIO, Policy, is_short, offer, turns_until_short, worth_keeping
+from nearcast.engines.sweeping import NEVER
 from nearcast.window.expiries import UNLIMITED
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
@@ -53,6 +54,7 @@ class Buffers:
         self.ks: dict[int, int] = {}
         self.shown: dict[int, dict[int, float]] = {}
         self.sequence = self.clock = 0
+        self.swept = 1  # buffers that the pool is swept of after each arrival
         self.free = list(range(4096))
         for slot, k in enumerate(ks):
             self.open(slot, k)
@@ -129,7 +131,7 @@ class Buffers:
             if is_short(results.layout, slot):
                 self.put(int(slot))
         self.settle()
-        results.sweep(1)
+        results.sweep(self.swept)
         results.check(np.array(sorted(self.ks), np.int32), self.messages)
         self.rows["sequence"][gone] = 0
         self.free += gone
@@ -220,6 +222,22 @@ def test_the_pool_gives_back_what_short_buffers_do_not_need() -> None:
     for _ in range(2 * N_SLOTS):
         buffers.arrive(None, 1)
     assert buffers.results.layout.blocks[USED] < full / 3
+
+
+def test_a_sweep_under_way_takes_no_more_room() -> None:
+    """Blocks beyond the boundary were once left alone until its end: the pool grew to six times what it held."""
+    buffers = Buffers(LIFETIMES["count"], [20] * N_SLOTS, 8)
+    buffers.swept = 0
+    sizes = []
+    for n in range(400 if COMPILED else 120):
+        buffers.arrive(buffers.choice.choice([None, 10]), 1)
+        if n % 3 == 0:
+            slot = n % N_SLOTS
+            buffers.close(slot)
+            buffers.open(slot, buffers.choice.choice([1, 5, 20]))
+        sizes.append(buffers.results.layout.blocks[USED])
+    assert buffers.results.layout.above[USED] != NEVER, "a sweep is under way"
+    assert max(sizes[len(sizes) // 2 :]) <= 1.5 * max(sizes[: len(sizes) // 2])
 
 
 def test_results_are_what_they_were_after_load() -> None:

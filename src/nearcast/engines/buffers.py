@@ -56,7 +56,7 @@ class ResultLayout(NamedTuple):
     buffers: Array  # BUFFER[n_slots]
     entries: Array  # ENTRY[]: the pool of buffers
     blocks: Longs  # int64[N_HEADS]: which of it is free, see blocks.py
-    above: Longs  # int64[N_HEADS]: the same beyond a boundary, which stands first: nobody takes these, see sweeping.py
+    above: Longs  # int64[N_HEADS]: the same beyond a boundary, which stands first, see sweeping.py
     heads: Ints  # int32[n_message_slots]: position + 1 of the first who waits for each message, 0 for none
     waiting: Array  # WAITING[]: who watches, or watched, which message
     marks: Ints  # int32[n_message_slots]: scratch, all zeros between calls
@@ -172,8 +172,13 @@ def free_entries(results, slot):
     """Give back the block of a subscription's buffer."""
     buffer = results.buffers[slot]
     if buffer.room > 0:
-        blocks = results.blocks if buffer.start < results.above[USED] else results.above
-        give_block(blocks, results.entries["message"], block_class(buffer.room), buffer.start)
+        beyond = buffer.start >= results.above[USED]
+        give_block(
+            results.above if beyond else results.blocks,
+            results.entries["message"],
+            block_class(buffer.room),
+            buffer.start,
+        )
         results.counters[N_TAKEN] -= buffer.room
         buffer.room = 0
 
@@ -188,17 +193,30 @@ def take_entries(results, slot, start, size_class):
 
 
 @kernel
-def class_to_take(blocks, n):
+def is_free(results, size_class):
+    """Is a block of this size class free, wherever?"""
+    return results.blocks[1 + size_class] > 0 or results.above[1 + size_class] > 0
+
+
+@kernel
+def class_to_take(results, n):
     """The size class from which a buffer of `n` entries takes its block: rather one that is free than one more."""
     size_class = block_class(n)
-    return size_class + 1 if blocks[1 + size_class] == 0 and blocks[2 + size_class] > 0 else size_class
+    return size_class + 1 if not is_free(results, size_class) and is_free(results, size_class + 1) else size_class
+
+
+@kernel
+def new_block(results, size_class):
+    """Start of a block, below the boundary if one is free there, then beyond it, then one more; needs room."""
+    beyond = results.blocks[1 + size_class] == 0 and results.above[1 + size_class] > 0
+    return take_block(results.above if beyond else results.blocks, results.entries["message"], size_class)
 
 
 @kernel
 def move_entries(results, slot, size_class):
-    """Give a buffer a block of another size class; `block_fits` must hold."""
+    """Give a buffer a block of another size class; there must be room."""
     buffer = results.buffers[slot]
-    start = take_block(results.blocks, results.entries["message"], size_class)
+    start = new_block(results, size_class)
     for i in range(buffer.n_entries):
         old, new = results.entries[buffer.start + i], results.entries[start + i]
         new.rank, new.message, new.mark = old.rank, old.message, old.mark
@@ -208,14 +226,14 @@ def move_entries(results, slot, size_class):
 @kernel
 def move_to_larger(results, slot):
     """Give a full buffer a block of the next size class."""
-    move_entries(results, slot, class_to_take(results.blocks, results.buffers[slot].room + 1))
+    move_entries(results, slot, class_to_take(results, results.buffers[slot].room + 1))
 
 
 @kernel
 def give_back_room(results, slot):
     """Give a buffer that has become much shorter a smaller block, if one is free."""
     buffer = results.buffers[slot]
-    size_class = class_to_take(results.blocks, buffer.n_entries + 1)
+    size_class = class_to_take(results, buffer.n_entries + 1)
     if size_class + _TOO_LARGE <= block_class(buffer.room) and results.blocks[1 + size_class] > 0:
         move_entries(results, slot, size_class)
 

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.messages import FOREVER
-from nearcast.engines.blocks import take_block
 from nearcast.engines.buffers import (
     N_BUFFERED,
     N_KEPT,
@@ -24,6 +23,7 @@ from nearcast.engines.buffers import (
     class_to_take,
     drop,
     move_to_larger,
+    new_block,
     room_to_begin,
     say,
     take_entries,
@@ -262,8 +262,8 @@ def replace(results, messages, slot, best, event, cost, policy):
     n_kept = n_to_keep(buffer.k, best, cost, policy)
     floor = best[n_kept - 1].key if n_kept > 0 else -np.inf
     n_kept = thin_out(best[: abs(n_kept)], messages, buffer.k, policy)
-    size_class = class_to_take(results.blocks, room_to_begin(n_kept))
-    start = take_block(results.blocks, results.entries["message"], size_class)
+    size_class = class_to_take(results, room_to_begin(n_kept))
+    start = new_block(results, size_class)
     marks = results.marks
     for i in range(n_kept):
         entry = results.entries[start + i]

@@ -1,9 +1,9 @@
 """The pool of buffers gives back what it no longer needs: blocks at its end move to free ones before it: kernels.
 
 Every buffer once was longer than it is now, and not all at the same time: blocks left behind were a quarter of the pool
-after each message of a window had been replaced. While a **sweep** goes on, nobody takes a free block beyond a
-boundary; buffers there move below it, a few at a time. When all have been looked at, the pool ends where the last one
-does.
+after each message of a window had been replaced. While a **sweep** goes on, free blocks below a boundary are taken
+before those beyond it, and buffers beyond it move below, a few at a time. When all have been looked at, the pool ends
+where the last one does.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def hand_over(links, source, target, first):
 
 @kernel
 def begin_sweep(results, boundary):
-    """Nobody takes a free block beyond the boundary from now on."""
+    """Tell free blocks beyond the boundary from the others from now on."""
     results.above[USED] = boundary
     hand_over(results.entries["message"], results.blocks, results.above, boundary)
 
@@ -62,7 +62,7 @@ def sweep_slots(results, first, end):
 
 @kernel
 def end_sweep(results):
-    """The pool ends with its last buffer; the free blocks before that may be taken again."""
+    """The pool ends with its last buffer; all free blocks before that are alike again."""
     end = 0
     for slot in range(results.buffers.size):
         buffer = results.buffers[slot]
