@@ -12,6 +12,7 @@ import nearcast as nc
 from nearcast.engines.within import Settings, WithinTree, tree
 
 DRIFTING = Contender("within", "tree", partial(WithinTree, settings=Settings(fanout=4, leaf=2, drift=1e-9)))
+SQUARES = [(x, y) for x in range(0, 80, 10) for y in range(0, 80, 10)]
 
 
 def test_a_root_under_way_learns_words_that_come_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,3 +44,18 @@ def test_a_leaf_that_nothing_can_cut_grows_by_more_than_the_usual_room() -> None
     broker.subscribe_many([(n, query) for n in range(12_288, 12_300)])
     broker.check()
     assert len(broker.publish([nc.Message(id=1, lon=1.5, lat=1.5, text="word", ts=1)])) == 12_300
+
+
+def test_a_box_over_more_leaves_than_scratch_has_room_for_is_filed_under_all_of_them() -> None:
+    town = Town(3)
+    ours, judge = (kind(town.space, nc.Window(count=50)) for kind in (broker_class(DRIFTING), Judge))
+    queries = [(n, nc.Within(nc.Box(x, y, x + 1, y + 1), "word")) for n, (x, y) in enumerate(SQUARES)]
+    everywhere = [(f"all {n}", nc.Within(nc.Box(0, 0, 100, 100), "word")) for n in range(8)]
+    messages = [nc.Message(id=n, lon=x + 0.5, lat=y, text="word", ts=n) for n, (x, y) in enumerate(SQUARES)]
+    engine_of(ours, DRIFTING).tree.work = tree._new_work(4)
+    for method, rows in (("subscribe_many", queries), ("subscribe_many", everywhere), ("publish", messages)):
+        identical(getattr(ours, method)(rows), getattr(judge, method)(rows))
+    ours.check()
+    ours.unsubscribe_many([name for name, _ in everywhere])
+    ours.check()
+    assert engine_of(ours, DRIFTING).tree.work.path.size > len(SQUARES) // 2
