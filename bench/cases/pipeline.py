@@ -28,11 +28,15 @@ from nearcast.cluster.turn import new_broker, write_outcome
 from nearcast.workload import subscriptions
 from nearcast.workload.schema import SUBSCRIPTIONS
 
+# One of a hundred keeps a result: while the window fills, each of these is told of 20 messages and more for every
+# doubling, which with a million of them is gigabytes a batch.
+SHARES = {"within": 96, "similar": 1, "topk": 1, "nearest_all": 1, "nearest_any": 1}
+
 _LOADED = 50_000  # rows of a batch while subscriptions are taken up
 
 
 class Pipeline(Case):
-    """`subscriptions` of all kinds in `shards`, a window of `window`; a repetition sends `batches` of `batch` messages.
+    """`subscriptions` of all kinds by their `shares`, in `shards`; a repetition sends `batches` of `batch` messages.
 
     With `spark` a repetition is a whole run of the pipeline on a Spark that is up already, and what passes between two
     batches is a lap, and so is the slowest shard's part of it; without, the same shards process the same files in turn,
@@ -49,7 +53,7 @@ class Pipeline(Case):
         self.source = self.stream.source
         first = self.stream.take(max(sizes["window"], sizes["batch"]))
         source, bounds = subscriptions.Source.of(first), self.stream.space.bounds
-        made = subscriptions.mixed(source, sizes["subscriptions"], self.seed, bounds=bounds)
+        made = subscriptions.mixed(source, sizes["subscriptions"], self.seed, shares=sizes["shares"], bounds=bounds)
         self.registered = pa.concat_tables([SUBSCRIPTIONS.empty_table(), *made])
         self.sent: list[pa.Table] = []
         read = {"subscriptions": "subscriptions", "in": "messages"}
