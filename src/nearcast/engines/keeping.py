@@ -65,6 +65,7 @@ def fetch_waiting(results, subscriptions, rows, message):
     while at > 0:
         prefetch(subscriptions, waiting[at - 1].slot)
         prefetch(buffers, waiting[at - 1].slot)
+        prefetch(buffers, waiting[at - 1].slot + 1)  # a record often ends in the line of the next one
         at = waiting[at - 1].next
     at = first
     while at > 0:

@@ -108,8 +108,9 @@ def verify_all(scene, event, n_candidates, results, found):
     n = 0
     for i in range(n_candidates):
         if i + 2 * _AHEAD < n_candidates:
-            prefetch(rows, slots[i + 2 * _AHEAD])
-            prefetch(buffers, slots[i + 2 * _AHEAD])
+            for part in range(2):  # a record, and the next one's beginning: it often ends in that line
+                prefetch(rows, slots[i + 2 * _AHEAD] + part)
+                prefetch(buffers, slots[i + 2 * _AHEAD] + part)
         if i + _AHEAD < n_candidates:
             buffer = buffers[slots[i + _AHEAD]]
             prefetch(terms, rows[slots[i + _AHEAD]].term_start)
