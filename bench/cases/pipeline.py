@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import time
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -143,8 +144,9 @@ class Pipeline(Case):
 class Restart(Pipeline):
     """What a run that was ended has to do before it answers again: a repetition begins with a Spark that has no shards.
 
-    Before, `history` batches were processed. Timed is a run over one more batch from when Spark is up: shards are
-    restored from their snapshots and the log, then the batch is answered.
+    Before, `history` batches were processed. Timed is a run over one more batch from when Spark is up, which it is when
+    all executors have counted rows: Python starts on them, shards are restored from their snapshots and the log, then
+    the batch is answered.
     """
 
     def prepare(self) -> None:
@@ -155,7 +157,10 @@ class Restart(Pipeline):
     def repeat(self, watch: Stopwatch) -> int:
         n_shards = self.sizes["shards"]
         _stop_spark()  # and with it the workers that hold the shards
-        start_session(self.sizes["master"] or embedded_master(n_shards), n_shards, self.folder / "session")
+        spark = start_session(self.sizes["master"] or embedded_master(n_shards), n_shards, self.folder / "session")
+        while spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() <= n_shards and n_shards > 1:
+            time.sleep(0.1)  # the driver is counted, too
+        spark.range(0, n_shards, 1, n_shards).count()
         n = super().repeat(watch)
         _stop_spark()  # its files are gone with the case
         return n
