@@ -48,6 +48,7 @@ class Pipeline(Case):
 
     def prepare(self) -> None:
         sizes = self.sizes
+        _stop_spark()  # that of a case before has its files where there is no folder any more
         self.held = tempfile.TemporaryDirectory(prefix="nearcast-bench-")  # gone with the case
         self.folder = Path(self.held.name)
         self.stream = Stream(sizes["messages"], self.seed)
@@ -157,9 +158,11 @@ class Restart(Pipeline):
     def repeat(self, watch: Stopwatch) -> int:
         n_shards = self.sizes["shards"]
         _stop_spark()  # and with it the workers that hold the shards
-        spark = start_session(self.sizes["master"] or embedded_master(n_shards), n_shards, self.folder / "session")
-        while spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() <= n_shards and n_shards > 1:
-            time.sleep(0.1)  # the driver is counted, too
+        master = self.sizes["master"] or embedded_master(n_shards)
+        spark = start_session(master, n_shards, self.folder / "session")
+        n_up = n_shards if master.startswith("local-cluster") else 0
+        while spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() <= n_up:  # the driver is counted, too
+            time.sleep(0.1)
         spark.range(0, n_shards, 1, n_shards).count()
         n = super().repeat(watch)
         _stop_spark()  # its files are gone with the case
