@@ -16,9 +16,7 @@ from nearcast.jit import kernel
 
 NEVER = np.iinfo(np.int64).max  # the boundary when there is no sweep
 
-_MOST_CLASSES = (
-    8  # a block of at most so many size classes more, twice the room, is good enough for a buffer that moves
-)
+_MOST_CLASSES = 8  # a block of so many size classes more, which is twice the room, is cut
 
 
 @kernel
