@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,14 @@ def test_every_package_has_its_place() -> None:
 def test_what_all_may_import_imports_nothing() -> None:
     for name in BY_ALL:
         assert not {one for one in imported(ROOT / f"{name}.py") if one.startswith("nearcast")}
+
+
+def test_public_names_are_imported_when_asked_for() -> None:
+    code = (
+        "import sys, nearcast, nearcast.cluster.stream, nearcast.cli.main\n"
+        "assert 'numba' not in sys.modules, 'planning a stream and showing help must not wait for Numba'\n"
+        "assert set(nearcast.__all__) <= set(dir(nearcast))\n"
+        "for name in nearcast.__all__: assert getattr(nearcast, name).__name__ == name\n"
+        "assert not hasattr(nearcast, 'nothing')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

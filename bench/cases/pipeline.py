@@ -18,7 +18,7 @@ from bench.cases.messages import Stream
 from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from nearcast import Broker, Window
 from nearcast.cluster.intake import Intake
-from nearcast.cluster.log import Log, read_route, read_turn
+from nearcast.cluster.log import Log
 from nearcast.cluster.pipeline import Options, run
 from nearcast.cluster.session import embedded_master, start_session
 from nearcast.cluster.settling import settle
@@ -26,6 +26,7 @@ from nearcast.cluster.shard import Shard
 from nearcast.cluster.sources import Input, find_files
 from nearcast.cluster.store import Store, read_table
 from nearcast.cluster.turn import new_broker, write_outcome
+from nearcast.cluster.turn_files import read_route, read_turn
 from nearcast.workload import subscriptions
 from nearcast.workload.schema import SUBSCRIPTIONS
 

@@ -1,13 +1,33 @@
-"""Nearcast answers standing questions over a stream of geo-tagged text, at once and exactly."""
+"""Nearcast answers standing questions over a stream of geo-tagged text, at once and exactly.
 
-from nearcast.broker import Broker
-from nearcast.broker.explain import Explanation
-from nearcast.columns.updates import Updates
-from nearcast.errors import DuplicateId, InvalidInput, NearcastError, SetupError, SnapshotError, UnknownId
-from nearcast.model import Box, Circle, Message, Nearest, Polygon, Reject, Similar, Subscription, TopK, Update, Within
-from nearcast.space.space import Space
-from nearcast.text.weights import Weights
-from nearcast.window.window import Window
+Names are imported when they are first asked for: Numba and the kernels take more than a second to import, and
+processes that only plan a stream, or show help, need neither.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nearcast.broker import Broker
+    from nearcast.broker.explain import Explanation
+    from nearcast.columns.updates import Updates
+    from nearcast.errors import DuplicateId, InvalidInput, NearcastError, SetupError, SnapshotError, UnknownId
+    from nearcast.model import (
+        Box,
+        Circle,
+        Message,
+        Nearest,
+        Polygon,
+        Reject,
+        Similar,
+        Subscription,
+        TopK,
+        Update,
+        Within,
+    )
+    from nearcast.space.space import Space
+    from nearcast.text.weights import Weights
+    from nearcast.window.window import Window
 
 __all__ = [
     "Box",
@@ -34,3 +54,30 @@ __all__ = [
     "Window",
     "Within",
 ]
+
+_NAMES = {
+    "broker": ("Broker",),
+    "broker.explain": ("Explanation",),
+    "columns.updates": ("Updates",),
+    "errors": ("DuplicateId", "InvalidInput", "NearcastError", "SetupError", "SnapshotError", "UnknownId"),
+    "model": (
+        "Box", "Circle", "Message", "Nearest", "Polygon", "Reject", "Similar", "Subscription", "TopK", "Update",
+        "Within",
+    ),
+    "space.space": ("Space",),
+    "text.weights": ("Weights",),
+    "window.window": ("Window",),
+}  # fmt: skip
+_MODULES = {name: f"nearcast.{module}" for module, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'nearcast' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

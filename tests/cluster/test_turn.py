@@ -18,12 +18,13 @@ from cluster.scenes import SPACE, WINDOW, answer, events, read_rejects, read_upd
 from nearcast.cluster import turn
 from nearcast.cluster.directory import order_of
 from nearcast.cluster.intake import Intake
-from nearcast.cluster.log import Log, read_turn
+from nearcast.cluster.log import Log
 from nearcast.cluster.pipeline import Options
 from nearcast.cluster.progress import read_totals, record_step
 from nearcast.cluster.settling import settle
 from nearcast.cluster.sources import Input, find_files
 from nearcast.cluster.store import Store
+from nearcast.cluster.turn_files import read_turn
 
 N_SHARDS = 2
 

@@ -12,7 +12,7 @@ The way of an event, one module after the other:
             it. `balance` adds turns in which subscriptions change shards.
 `partition` splits subscriptions into shards by what they cost: `sample` counts over messages, `touching` and `balls`
             say what can touch a subscription, `costs` what it costs; `sets`, `dkm` and `greedy` do the splitting.
-`stream`    is all that Spark then sees: each turn, sent to every shard, and a report from each.
+`stream`    (and `turn_files`) is all that Spark then sees: each turn, sent to every shard, and a report from each.
 `turn`      is what a shard does with a turn: find itself in the memory of the worker, or restore itself from a
             snapshot and the turns since; process the batch; write updates and rejects under the names of both.
 `shard`     is a broker with one part of the subscriptions. It sees every message.

@@ -22,7 +22,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,35 +32,14 @@ from nearcast.cluster.partition import Partition, fit
 from nearcast.cluster.schema import MESSAGE_COLUMNS, PUBLISH, ROUTE, SUBSCRIBE
 from nearcast.cluster.specs import subscriptions_of
 from nearcast.cluster.store import Store, read_table, write_table, write_whole
+from nearcast.cluster.turn_files import BATCH, GIVE, TAKE, Turn, read_route, read_turn
 from nearcast.columns.arena import Array, Floats, Ints, State
 from nearcast.space.space import Space
 from nearcast.text.weights import Weights
 
-BATCH, GIVE, TAKE = "batch", "give", "take"  # kinds of turns
-
 _AHEAD = 2  # turns that are written before those in front of them were taken, so that Spark need not wait
 _KEEP_EVERY = 100  # turns from one directory on disk to the next
 _SAMPLE = 10_000  # messages that a partition is fitted to
-
-
-class Turn(NamedTuple):
-    """What happens in a turn."""
-
-    number: int
-    kind: str
-    what: int  # the batch, or the turn whose order it follows
-
-
-def read_turn(store: Store, number: int) -> Turn:
-    """What happens in turn `number`."""
-    turn, kind, what = store.turn(number).read_text().strip().split(",")
-    return Turn(int(turn), kind, int(what))
-
-
-def read_route(store: Store, turn: int) -> Array | None:
-    """The shard of every row of the turn's batch; None if it has no subscription events."""
-    place = store.route(turn)
-    return read_table(place).column("shard").to_numpy() if place.exists() else None
 
 
 class Log:

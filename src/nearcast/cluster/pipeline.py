@@ -22,6 +22,7 @@ import nearcast as nc
 from nearcast.cluster.balance import Balance
 from nearcast.cluster.intake import BATCH_ROWS, Head, Intake, Stage
 from nearcast.cluster.log import Log
+from nearcast.cluster.partition import shard_key
 from nearcast.cluster.progress import Totals, metrics, read_totals, record_step
 from nearcast.cluster.redis_streams import RedisStream, enter_updates
 from nearcast.cluster.session import embedded_master, start_session
@@ -241,7 +242,9 @@ class _Pipeline:
 
         from nearcast.cluster.stream import reports
 
-        frame = reports(spark, self._store, self._settings.era, self._settings.id, self._settings.n_shards)
+        n_shards = self._settings.n_shards
+        keys = [shard_key(shard, n_shards) for shard in range(n_shards)]
+        frame = reports(spark, self._store, self._settings.era, self._settings.id, keys)
         writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(self._store.spark))
         try:
             query = writer.foreachBatch(self._note).start()

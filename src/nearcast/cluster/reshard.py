@@ -20,12 +20,13 @@ import pyarrow as pa
 import nearcast as nc
 from nearcast.broker import snapshot
 from nearcast.cluster.directory import Directory, Entries
-from nearcast.cluster.log import TAKE, Log, kept_state, read_turn
+from nearcast.cluster.log import Log, kept_state
 from nearcast.cluster.partition import Partition
 from nearcast.cluster.progress import read_totals
 from nearcast.cluster.shard import Shard
 from nearcast.cluster.store import Store, write_json, write_whole
 from nearcast.cluster.turn import Settings, State, play, restore, with_snapshot
+from nearcast.cluster.turn_files import TAKE, read_turn
 from nearcast.columns.arena import Floats, Ints
 
 

@@ -44,8 +44,3 @@ SPELLED_COLUMNS = ("lon", "lat", "words", "counts", "ts", "expires")  # the same
 # Output. (batch, seq) orders the updates of any one subscription; across subscriptions there is no order.
 UPDATE_COLUMNS = ("subscription", "message", "sign", "score", "ts", "batch", "seq")
 REJECT_COLUMNS = ("source", "row", "text", "field", "reason")
-
-# What flows through Spark itself is small: which turns to take, and what became of them.
-TURN = "turn long, kind string, what long"
-STATE = "value string"
-REPORT = "shard int, rows long, updates long, seconds double, report string"

@@ -16,11 +16,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from nearcast.cluster.log import Turn, read_turn
-from nearcast.cluster.partition import shard_key
-from nearcast.cluster.schema import REPORT, STATE, TURN
 from nearcast.cluster.store import Store, read_json
-from nearcast.cluster.turn import take_turns
+from nearcast.cluster.turn_files import Turn, read_turn
+
+# What flows through Spark itself is small: which turns to take, and what became of them.
+TURN = "turn long, kind string, what long"
+STATE = "value string"
+REPORT = "shard int, rows long, updates long, seconds double, report string"
 
 
 class Turns(StatefulProcessor):
@@ -36,6 +38,8 @@ class Turns(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Take the rows that a micro-batch has for one shard: its turns."""
+        from nearcast.cluster.turn import take_turns  # workers have it; for those that only plan it would take a second
+
         taken = sorted(rows, key=lambda row: row.turn)
         before = self._state.get()
         state = before[0] if before else None
@@ -64,7 +68,7 @@ class TurnSource(DataSource):
         return "nearcast_turns"
 
     def schema(self) -> str:
-        """The columns of `log.Turn`."""
+        """The columns of `Turn`."""
         return TURN
 
     def streamReader(self, schema: Any) -> TurnReader:
@@ -97,8 +101,10 @@ class TurnReader(DataSourceStreamReader):
         yield tuple(read_turn(self._store, partition.value))
 
 
-def reports(spark: SparkSession, store: Store, era: int, run: str, n_shards: int) -> DataFrame:
+def reports(spark: SparkSession, store: Store, era: int, run: str, keys: list[int]) -> DataFrame:
     """The stream of reports, one row per shard and micro-batch; a micro-batch takes one turn.
+
+    `keys` are those that Spark sends to one shard each (`partition.shard_key`).
 
     Spark's listeners find the sums of rows and updates, and the slowest and fastest shard, as observed metrics.
     """
@@ -106,8 +112,8 @@ def reports(spark: SparkSession, store: Store, era: int, run: str, n_shards: int
     start = read_json(store.start)
     turns = spark.readStream.format(TurnSource.name()).option("checkpoint", str(store.checkpoint))
     turns = turns.option("era", era).option("first", start["next_turn"] if start else 0)
-    keys = [F.struct(F.lit(shard_key(i, n_shards)).alias("key"), F.lit(i).alias("shard")) for i in range(n_shards)]
-    spread = turns.load().select("*", F.explode(F.array(*keys)).alias("to"))
+    shards = [F.struct(F.lit(key).alias("key"), F.lit(shard).alias("shard")) for shard, key in enumerate(keys)]
+    spread = turns.load().select("*", F.explode(F.array(*shards)).alias("to"))
     said = (
         spread.select("to.key", "to.shard", "turn", "kind", "what")
         .groupBy("key")

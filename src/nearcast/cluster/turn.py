@@ -31,9 +31,9 @@ import pyarrow.parquet as pq
 
 import nearcast as nc
 from nearcast.broker import snapshot
-from nearcast.cluster.log import BATCH, GIVE, Turn, read_route, read_turn
 from nearcast.cluster.shard import Outcome, Shard, numbered
 from nearcast.cluster.store import Store, names_in, read_json, read_table, write_whole
+from nearcast.cluster.turn_files import BATCH, GIVE, Turn, read_route, read_turn
 
 _REPLAY_S = 10.0  # processor seconds of turns after which a snapshot is due, so that a restart replays no more
 _CACHE: dict[tuple[str, int], tuple[str, Shard]] = {}  # (run, shard) -> token of its last turn, and the shard itself
