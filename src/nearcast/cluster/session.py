@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import importlib.util
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,13 +87,43 @@ def start_session(master: str, n_shards: int, folder: Path) -> SparkSession:
         builder = builder.config(f"spark.{where}.extraJavaOptions", flags)
     log = folder / "spark.log"
     try:
-        with _stderr_to(log):
+        with _stderr_to(log), _home() if on_this_machine else contextlib.nullcontext():
             session = builder.getOrCreate()
     except Exception as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise SetupError(f"Spark did not start on {master}: {first} (see {log})") from error
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@functools.cache
+def own_home() -> str:
+    """A home for Spark that is the installed one but for its Python files; it is gone when this process ends.
+
+    Spark has its Python files in an archive, too, which every process that it starts prefers to the installed ones, and
+    compiles anew: 1 s of processor time each (2026-11). It also writes logs of executors to its home.
+    """
+    from pyspark.find_spark_home import _find_spark_home
+
+    home = tempfile.TemporaryDirectory(prefix="nearcast-spark-")
+    atexit.register(home.cleanup)
+    for part in Path(_find_spark_home()).iterdir():
+        if part.name not in ("python", "work"):
+            (Path(home.name) / part.name).symlink_to(part)
+    return home.name
+
+
+@contextlib.contextmanager
+def _home() -> Iterator[None]:
+    """Have the Java process that is started inside live in `own_home`, unless the user has named another home."""
+    if "SPARK_HOME" in os.environ:
+        yield
+        return
+    os.environ["SPARK_HOME"] = own_home()
+    try:
+        yield
+    finally:
+        del os.environ["SPARK_HOME"]
 
 
 def _settings(n_shards: int, folder: Path, on_this_machine: bool) -> dict[str, str]:
