@@ -35,6 +35,7 @@ SIZES = {
     "k": 20,
     "n_words": 0,
     "part": "both",
+    "batch": BATCH,
     "published": 10_000,
     "checked": 20,
 }
@@ -53,8 +54,9 @@ class Sliding(Case):
     """`subscriptions` of the best `k`, in the engine `engine` alone, over the newest `window` of `messages`.
 
     Subscriptions are drawn as `workload.subscriptions.topk` does, 1 to 5 words each unless `n_words` says how many. A
-    repetition is `published` messages; `part` says what is timed: "arrivals" (the paper's AMP), "expiries" (EMP) or
-    "both". Arrivals and expiries of a batch are separate calls then, the arrivals first.
+    repetition is `published` messages, `batch` at a time; `part` says what is timed: "arrivals" (the paper's AMP),
+    "expiries" (EMP) or "both". Arrivals and expiries of a batch are separate calls unless both are timed, the arrivals
+    first.
     """
 
     unit = "messages"
@@ -131,12 +133,13 @@ class Sliding(Case):
 
     def repeat(self, watch: Stopwatch) -> int:
         n_messages = 0
-        for batch in batches(self.stream.take(self.sizes["published"]), BATCH):
+        size = self.sizes["batch"]
+        for batch in batches(self.stream.take(self.sizes["published"]), size):
             steps = admit(self.live, self.stream.space, batch)
             if self.sizes["part"] == "both":
                 with watch:
                     self.engine.publish(steps)
-                    watch.lap(f"batch of {BATCH:,}")
+                    watch.lap(f"batch of {size:,}")
             else:
                 self._apart(steps, watch)
             self.live.release(steps)
