@@ -11,7 +11,7 @@ import pyarrow as pa
 from bench.cases.messages import Stream, admit, batches
 from bench.cases.nearest import PLACES, engine_class
 from bench.cases.within import STOP_WORDS, compare
-from bench.figure import Case, Counts, Stopwatch
+from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from nearcast.cluster.partition import Partition, Settings, fit
 from nearcast.columns.arena import Ints
 from nearcast.columns.decode import Rules, decode_subscriptions
@@ -206,6 +206,45 @@ class Sharded(Case):
             "messages": self.n_done, "held_imbalance": round(spread(held), 6),
             "predicted_imbalance": round(spread(self.partition.loads), 6),
         }  # fmt: skip
+
+
+class Fitting(Case):
+    """Splitting `subscriptions` subscriptions of any word into `shards` by `method`; a repetition fits once."""
+
+    unit = "subscriptions"
+
+    def prepare(self) -> None:
+        sizes = self.sizes
+        self.stream = Stream(sizes["messages"], self.seed)
+        self.source = self.stream.source
+        n = sizes["subscriptions"]
+        source = subscriptions.Source.of(self.stream.take(min(_SOURCE, 2 * n)), STOP_WORDS.split())
+        self.given = pa.concat_tables(subscriptions.nearest(source, n, self.seed, match="any", k=(1, sizes["k"])))
+        self.sample = self.stream.take(sizes["before"])
+        self.loads = np.zeros(1)
+
+    def check(self) -> int:
+        """Loads are the costs of those who are held, counted one by one, but for sets, which cost as wholes."""
+        few = self.given.slice(0, self.sizes["checked"])
+        partition, held = self.fit(few)
+        counted = np.bincount(held, partition.costs(few), self.sizes["shards"])
+        if self.sizes["method"] != "space" and not np.allclose(counted, partition.loads):
+            raise WrongAnswer(f"shards have to do {partition.loads}, but what they hold costs {counted}")
+        return few.num_rows
+
+    def fit(self, given: pa.Table) -> tuple[Partition, Ints]:
+        """Split subscriptions."""
+        settings = Settings(window=False)
+        return fit(self.sizes["method"], given, self.sample, self.sizes["shards"], self.stream.space, settings=settings)
+
+    def repeat(self, watch: Stopwatch) -> int:
+        with watch:
+            partition, _ = self.fit(self.given)
+        self.loads = partition.loads
+        return self.given.num_rows
+
+    def counts(self) -> Counts:
+        return {"predicted_imbalance": round(spread(self.loads), 6)}
 
 
 def spread(loads: np.ndarray) -> float:
