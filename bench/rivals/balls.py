@@ -115,7 +115,7 @@ class BallFilter:
             np.zeros(end - first + 1, np.int64), steps.expired[:0],
         )  # fmt: skip
         found = self._engine.publish(part)
-        slots = self._table.rows["number"][found.slots].astype(np.int64)
+        slots = self._table.numbers[found.slots].astype(np.int64)
         n = n_pairs + slots.size
         pairs = with_room(pairs, n)
         pairs[n_pairs:n] = (found.events.astype(np.int64) + first) << 32 | slots
@@ -123,7 +123,7 @@ class BallFilter:
 
     def check(self, filed: Array, slots: Ints) -> None:
         """Assert that exactly these are filed."""
-        assert np.array_equal(np.sort(self._table.rows["number"][self._table.used_slots]), np.sort(slots))
+        assert np.array_equal(np.sort(self._table.numbers[self._table.used_slots]), np.sort(slots))
         self._engine.check()
 
     def stats(self) -> Stats:

@@ -11,7 +11,7 @@ from nearcast.columns.decode import Rules, decode_subscriptions
 from nearcast.columns.messages import FOREVER
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.shapes import region_rows
-from nearcast.columns.subscriptions import PointTable, WithinTable, clauses_hold, in_region
+from nearcast.columns.subscriptions import ENDED, PointTable, WithinTable, clauses_hold, in_region
 from nearcast.model.query import Nearest, Similar, Subscription, TopK, Within
 from nearcast.model.region import Box, Circle, Polygon
 from nearcast.space.space import Space
@@ -61,10 +61,11 @@ def test_a_point_subscription_is_stored_with_all_that_was_said() -> None:
         ],
     )
     rows = table.rows[slots]
-    assert rows[["x", "y", "share", "k", "number", "expires", "since"]].tolist() == [
-        (1.0, 2.0, 0.25, 5, 3, FOREVER, 0),
-        (-1.0, 0.0, 0.5, 20, 4, 99, 7),
+    assert rows[["x", "y", "share", "k", "expires", "since"]].tolist() == [
+        (1.0, 2.0, 0.25, 5, FOREVER, 0),
+        (-1.0, 0.0, 0.5, 20, 99, 7),
     ]
+    assert table.numbers[slots].tolist() == [3, 4]
     assert [words_of(table, slot) for slot in slots.tolist()] == [{"ramen": 2, "sushi": 1}, {"road works": 1}]
     ramen, sushi = weights.weight("ramen"), weights.weight("sushi")
     assert rows["weight"][0] == pytest.approx(ramen + sushi)
@@ -178,7 +179,7 @@ def test_tables_keep_what_is_theirs_and_settle_under_churn() -> None:
         sizes.append(points.nbytes + within.nbytes)
         assert len(points) == len(within) == len(kept)
         for here, there in kept:
-            number = int(points.rows["number"][here])
+            number = int(points.numbers[here])
             assert words_of(points, here).keys() == {*"abcdefgh", f"w{number}"}
             assert sorted(clauses_of(within, there))[0] == (["a", "b", "c", "d"], [])
             assert inside(within, there, 0, 4)
@@ -188,7 +189,7 @@ def test_tables_keep_what_is_theirs_and_settle_under_churn() -> None:
     points.mark_terms(used)
     within.mark_terms(used)
     words = {vocabulary.word(term) for term in np.flatnonzero(used).tolist()}
-    numbers = points.rows["number"][[slot for slot, _ in kept]].tolist()
+    numbers = points.numbers[[slot for slot, _ in kept]].tolist()
     assert words == {*"abcdefgh"} | {f"{letter}{n}" for n in numbers for letter in "wx"}
 
 
@@ -202,6 +203,9 @@ def test_tables_are_what_they_were_after_load() -> None:
     other_points, other_within = PointTable(vocabulary), WithinTable(vocabulary)
     other_points.load(points.state())
     other_within.load(within.state())
+    for table in (other_points, other_within):
+        assert table.used_slots.tolist() == [0, 1, 3, 4]
+        assert np.flatnonzero(table.rows["expires"] == ENDED).tolist() == [2]
     for slot in (0, 1, 3, 4):
         assert words_of(other_points, slot) == words_of(points, slot)
         assert clauses_of(other_within, slot) == clauses_of(within, slot)

@@ -12,7 +12,7 @@ import pytest
 
 import nearcast as nc
 from nearcast.columns.messages import FOREVER, MESSAGE, MessageLayout
-from nearcast.columns.subscriptions import POINT, PointLayout
+from nearcast.columns.subscriptions import ENDED, POINT, PointLayout
 from nearcast.engines.blocks import USED
 from nearcast.engines.buffers import has_room, leave
 from nearcast.engines.results import Results
@@ -49,7 +49,7 @@ class Buffers:
         self.results = Results(Policy(lifetime.count or UNLIMITED, lifetime.window, *strategy))
         self.rows = np.zeros(4096, dtype=MESSAGE)
         self.subscriptions = np.zeros(N_SLOTS, dtype=POINT)
-        self.subscriptions["number"], self.subscriptions["expires"] = -1, FOREVER
+        self.subscriptions["expires"] = ENDED
         self.ranks: dict[int, dict[int, float]] = {}  # by subscription and message slot
         self.ks: dict[int, int] = {}
         self.shown: dict[int, dict[int, float]] = {}
@@ -65,7 +65,7 @@ class Buffers:
 
     def open(self, slot: int, k: int) -> None:
         self.results.open(np.array([slot], np.int32), np.array([k], np.int32))
-        self.subscriptions["number"][slot] = slot
+        self.subscriptions["expires"][slot] = FOREVER
         self.ks[slot], self.shown[slot] = k, {}
         self.ranks[slot] = {} if not self.lifetime.window else {m: self.rank() for m in self.live()}
         if self.ranks[slot]:
@@ -73,7 +73,7 @@ class Buffers:
 
     def close(self, slot: int) -> None:
         self.results.close(np.array([slot], np.int32))
-        self.subscriptions["number"][slot] = -1
+        self.subscriptions["expires"][slot] = ENDED
         del self.ks[slot], self.shown[slot], self.ranks[slot]
 
     def rank(self) -> float:

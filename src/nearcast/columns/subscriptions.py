@@ -1,7 +1,7 @@
 """Subscriptions as columns, one table for each query kind: places or regions, parameters and words by slot.
 
-`PointTable` serves `Similar`, `TopK` and `Nearest`; `WithinTable` holds regions and clauses. A slot is free when its
-`number` is negative; otherwise that is the subscription's number in the broker's registry.
+`PointTable` serves `Similar`, `TopK` and `Nearest`; `WithinTable` holds regions and clauses. `numbers` are those of the
+broker's registry, negative where a slot is free; the row of a free slot has ended, at whatever time the clock stands.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from nearcast.text.vocabulary import Terms, Vocabulary
 from nearcast.text.words import Words
 
 NO_SUBSCRIPTION = -1
+ENDED = -(2**63)  # expiry of a free slot: no clock stands before it, and no subscription is taken that ends then
 
 POINT = record(
     ("x", "f8"),
@@ -45,7 +46,6 @@ POINT = record(
     ("term_start", "i8"),
     ("n_terms", "i4"),
     ("k", "i4"),
-    ("number", "i4"),
     ("mode", "i4"),  # measure of Similar, match of Nearest
 )
 
@@ -60,7 +60,6 @@ WITHIN = record(
     ("clause_size", "i4"),  # entries of `clauses` that are its own
     ("ring_start", "i4"),  # first of its entries in the rings of `shapes`
     ("n_rings", "i4"),  # how many entries, 0 for a box
-    ("number", "i4"),
     ("region_kind", "i4"),  # BOX, CIRCLE or POLYGON
 )
 
@@ -111,7 +110,7 @@ class _Table:
         self.vocabulary = vocabulary
         self.slots = Slots()
         self._rows = np.zeros(0, dtype=dtype)
-        self.numbers = np.zeros(0, dtype=np.int32)  # those of the rows once more: updates read nothing else of them
+        self.numbers = np.zeros(0, dtype=np.int32)  # NO_SUBSCRIPTION: the slot is free
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -130,10 +129,10 @@ class _Table:
     @property
     def used_slots(self) -> Ints:
         """All slots that hold a subscription."""
-        return np.flatnonzero(self.rows["number"] >= 0).astype(np.int32)
+        return np.flatnonzero(self.numbers[: self.slots.capacity] >= 0).astype(np.int32)
 
     def _give(self, slots: Ints) -> None:
-        self._rows["number"][slots] = NO_SUBSCRIPTION
+        self.numbers[slots], self._rows["expires"][slots] = NO_SUBSCRIPTION, ENDED
         self.slots.give(slots)
 
 
@@ -156,7 +155,7 @@ class PointTable(_Table):
         for field in ("x", "y", "share", "tau", "k", "mode", "expires"):
             rows[field] = getattr(given, field)
         rows["since"] = np.where(given.backfill, 0, since)
-        rows["number"], rows["n_terms"] = numbers, n_terms
+        rows["n_terms"] = n_terms
         rows["term_start"] = self._words.append(n_terms, terms=terms.terms, counts=terms.counts)
         rows["norm"], rows["weight"] = measured(rows, self._words, self.vocabulary.idf)
         self._rows[slots] = rows
@@ -292,7 +291,7 @@ class WithinTable(_Table):
         slots = self._take(numbers)
         rows = np.zeros(given.expires.size, dtype=WITHIN)
         rows["expires"], rows["since"] = given.expires, np.where(given.backfill, 0, since)
-        rows["number"], rows["clause_size"] = numbers, clause_sizes
+        rows["clause_size"] = clause_sizes
         rows["clause_start"] = self._clauses.append(clause_sizes, clauses=clauses)
         self._rows[slots] = rows
         self._place(slots, given.regions)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from nearcast.columns.arena import Array, Floats, Ints, Longs, record
 from nearcast.columns.messages import MessageLayout
 from nearcast.columns.scores import gather, scatter
-from nearcast.columns.subscriptions import PointLayout
+from nearcast.columns.subscriptions import ENDED, PointLayout
 from nearcast.engines.buffers import LINE
 from nearcast.engines.checks import ALL_WORDS, NO_MATCH, nearness
 from nearcast.engines.keeping import (
@@ -118,7 +118,7 @@ def verify_all(scene, event, n_candidates, results, found):
                 prefetch(entries, at)
         slot = slots[i]
         row = rows[slot]
-        if row.number < 0 or row.expires <= clock:
+        if row.expires <= clock:
             continue
         value = nearness(terms, row, message, metric, idf, dense)
         if value != NO_MATCH and value >= buffers[slot].floor:
@@ -208,7 +208,7 @@ def follow(filed, subscriptions, buffers, slots, where, deepest, moved):
         row, own = subscriptions.rows[slot], filed[slot]
         own.widened = 0
         floor = buffers[slot].floor
-        if row.number < 0 or own.reach == above(-floor):
+        if row.expires == ENDED or own.reach == above(-floor):
             continue
         draw_box(own, metric, row.x, row.y, floor)
         if level_of(own, metric, row.x, row.y, bounds, deepest[row.mode]) > own.level:

@@ -49,7 +49,7 @@ def match_within(steps, first, messages, subscriptions, where, idf, dense, out):
         scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
         for subscription in range(subscriptions.rows.size):
             row = subscriptions.rows[subscription]
-            if row.number < 0 or row.expires <= steps.clocks[event]:
+            if row.expires <= steps.clocks[event]:
                 continue
             # Handing a layout to a check costs 50 ns (2026-11-15), so what most subscriptions fail is asked right here.
             if row.region_kind != CIRCLE and not in_box(row.x0, row.y0, row.x1, row.y1, message.x, message.y):
@@ -75,7 +75,7 @@ def match_similar(steps, first, messages, subscriptions, where, idf, dense, out)
         scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
         for subscription in range(subscriptions.rows.size):
             row = subscriptions.rows[subscription]
-            if row.number < 0 or row.expires <= steps.clocks[event]:
+            if row.expires <= steps.clocks[event]:
                 continue
             score = similarity(subscriptions, subscription, message, where, idf, dense)
             if score >= row.tau:
@@ -99,7 +99,7 @@ def find_everyone(kind, arrival, messages, subscriptions, where, idf, dense, fou
     scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
     for subscription in range(subscriptions.rows.size):
         row = subscriptions.rows[subscription]
-        if row.number < 0 or row.expires <= clock:
+        if row.expires <= clock:
             continue
         if not shares_word(subscriptions.terms, row.term_start, row.n_terms, dense):
             continue

@@ -8,7 +8,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.messages import FOREVER
-from nearcast.columns.subscriptions import PointLayout
+from nearcast.columns.subscriptions import ENDED, PointLayout
 from nearcast.engines.similar.build import (
     INSIDE,
     LATER,
@@ -161,7 +161,7 @@ def _check_leaf(index: StampIndex, number: int, subscriptions: PointLayout, idf:
     assert np.all(np.diff(members["word_start"]) > 0) if members.size else leaf["n_words"] == 0
     slots: Ints = members["slot"][alive]
     rows = subscriptions.rows[slots]
-    assert np.all(rows["number"] >= 0), "a free slot is a living member"
+    assert np.all(rows["expires"] != ENDED), "a free slot is a living member"
     n_words = np.diff(np.append(members["word_start"], leaf["n_words"]))
     assert np.array_equal(n_words[alive], rows["n_terms"])
     bounds = np.full(members.size, FARTHEST, np.int64)

@@ -298,7 +298,7 @@ class Tree:
             stale[changed] = True
             old = np.zeros(int(self.layout.parts["now"][shadow]), dtype=ENTRY)
             self._remove(old[: self._collect(shadow, stale, old)], shadow, order.ranks)
-            alive = changed[table.rows["number"][changed] >= 0]
+            alive = changed[table.numbers[changed] >= 0]
             entries = order.entries(table, table.rows[alive], alive)
             if part != ROOT:
                 found = np.zeros(entries.size, dtype=np.bool_)
