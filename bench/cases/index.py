@@ -80,7 +80,7 @@ class FullWindow(Case):
     def scan(self, kind: str, slot: int) -> Best:
         """The same by looking at every live message."""
         space, idf, layout = self.stream.space, self.vocabulary.idf, self.live.table.layout
-        row = self.table.layout.rows[slot]
+        row, scale = self.table.layout.rows[slot], self.table.layout.scales[slot]
         own = slice(int(row["term_start"]), int(row["term_start"]) + int(row["n_terms"]))
         asked = np.zeros(idf.size)
         asked[self.table.layout.terms[own]] = self.table.layout.counts[own] * idf[self.table.layout.terms[own]]
@@ -98,8 +98,8 @@ class FullWindow(Case):
         if kind == "topk":
             dots = np.bincount(owner, asked[terms] * layout.counts[places] * idf[terms], slots.size)
             with np.errstate(invalid="ignore", divide="ignore"):
-                cosines = dots / (row["norm"] * messages["norm"])
-            alpha = float(row["share"])
+                cosines = dots / (scale["norm"] * messages["norm"])
+            alpha = float(scale["share"])
             ranks = alpha * np.maximum(0.0, 1.0 - away / space.max_distance) + (1.0 - alpha) * cosines
         kept = np.flatnonzero(shared >= need)
         best = kept[np.lexsort((-messages["sequence"][kept], -ranks[kept]))[:20]]

@@ -85,7 +85,7 @@ class Watching(Case):
         self.window = Window(count=live) if live else None
         self.live = LiveMessages(self.stream.space, self.window, self.vocabulary)
         self.around = Surroundings(self.stream.space, self.vocabulary, self.live)
-        self.table = PointTable(self.vocabulary)
+        self.table = PointTable(self.vocabulary, weighs=False)
         strategy, share = {"cost": (COST, 0.0), "k": (KMAX, 1.0), "2k": (KMAX, 2.0)}[sizes.get("keep", "cost")]
         self.policy = policy_of(self.around, strategy, share)
         self.engine = self.make("nearest")

@@ -54,7 +54,7 @@ class Shard:
 
     def __init__(self, around: Surroundings, name: str) -> None:
         self.around = around
-        self.table = PointTable(around.vocabulary)
+        self.table = PointTable(around.vocabulary, weighs=False)
         self.policy = policy_of(around, COST, 0.0)
         self.engine = self.make("nearest")
         self.name = name

@@ -113,7 +113,7 @@ class Sliding(Case):
     def scan(self, slot: int) -> list[float]:
         """The best scores by looking at every live message."""
         layout, idf, space = self.live.table.layout, self.vocabulary.idf, self.stream.space
-        row = self.table.layout.rows[slot]
+        row, scale = self.table.layout.rows[slot], self.table.layout.scales[slot]
         own = slice(int(row["term_start"]), int(row["term_start"]) + int(row["n_terms"]))
         asked = np.zeros(idf.size)
         asked[self.table.layout.terms[own]] = self.table.layout.counts[own] * idf[self.table.layout.terms[own]]
@@ -124,9 +124,9 @@ class Sliding(Case):
         terms = layout.terms[places]
         dots = np.bincount(owner, asked[terms] * layout.counts[places] * idf[terms], rows.size)
         away = distances(space.metric, float(row["x"]), float(row["y"]), rows["x"], rows["y"])
-        alpha = float(row["share"])
+        alpha = float(scale["share"])
         with np.errstate(invalid="ignore", divide="ignore"):
-            cosines = dots / (row["norm"] * rows["norm"])
+            cosines = dots / (scale["norm"] * rows["norm"])
         scores = alpha * np.maximum(0.0, 1.0 - away / space.max_distance) + (1.0 - alpha) * cosines
         best: list[float] = np.sort(scores[dots > 0])[::-1][: self.sizes["k"]].tolist()
         return best

@@ -75,12 +75,12 @@ def cover(code, n):
 
 
 @kernel
-def bind(row, buffer, near, floor_bounds, at):
+def bind(scale, buffer, near, floor_bounds, at):
     """Write the least text for each cell of a subscription."""
     for n in range(COVER):
         bound = -np.inf
-        if row.share < 1.0:
-            bound = (buffer.floor - row.share * near[at + n]) / (1.0 - row.share)
+        if scale.share < 1.0:
+            bound = (buffer.floor - scale.share * near[at + n]) / (1.0 - scale.share)
         floor_bounds[at + n] = bound - _LOOSE * abs(bound) - _LOOSE if bound > -np.inf else bound
 
 
@@ -102,7 +102,7 @@ def spread(subscriptions, slots, idf, where, bounds, nears, out):
                 term = subscriptions.terms[j]
                 keys[n] = (np.int64(cell_number(level, cell)) << 32) + term
                 marks[n] = (slot << _BITS) + i
-                units[n] = subscriptions.counts[j] * idf[term] / row.norm * (1.0 + _LOOSE)
+                units[n] = subscriptions.counts[j] * idf[term] / subscriptions.scales[slot].norm * (1.0 + _LOOSE)
                 n += 1
     return n
 
@@ -203,7 +203,7 @@ def take_steps(filed, steps, cursor, tables, where, words, room, kept):
             return code
         for i in range(results.counters[N_TOUCHED]):
             slot = results.touched[i]
-            bind(subscriptions.rows[slot], results.buffers[slot], filed.nears, filed.bounds, slot * COVER)
+            bind(subscriptions.scales[slot], results.buffers[slot], filed.nears, filed.bounds, slot * COVER)
         end_event(cursor, results)
     return DONE
 
@@ -212,7 +212,7 @@ def take_steps(filed, steps, cursor, tables, where, words, room, kept):
 def bind_many(filed, subscriptions, buffers, slots):
     """Write the bounds of subscriptions."""
     for slot in slots:
-        bind(subscriptions.rows[slot], buffers[slot], filed.nears, filed.bounds, slot * COVER)
+        bind(subscriptions.scales[slot], buffers[slot], filed.nears, filed.bounds, slot * COVER)
 
 
 class CIQ(KeeperEngine):

@@ -43,8 +43,8 @@ def list_words(subscriptions, slots, leaves, ground, keys, rows):
     where, centre, idf = ground
     n = 0
     for slot in slots:
-        row = subscriptions.rows[slot]
-        need = need_of_place(row.share, row.tau, 0.0)
+        row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
+        need = need_of_place(scale.share, scale.tau, 0.0)
         if need <= 1.0 + LOOSE:
             keys[n] = key_of(leaves[slot], NO_WORD)
             rows[n].slot, rows[n].tag = slot, _PLACE
@@ -55,7 +55,7 @@ def list_words(subscriptions, slots, leaves, ground, keys, rows):
             keys[n] = key_of(leaves[slot], term)
             rows[n].slot, rows[n].tag = slot, _TEXT
             put_place(where, centre, row, rows[n], 0.0)
-            rows[n].bound = ROUNDED * share_of_text(row.mode, idf[term], row.weight, row.n_terms)
+            rows[n].bound = ROUNDED * share_of_text(row.mode, idf[term], scale.weight, row.n_terms)
             n += 1
     return n
 
@@ -144,14 +144,14 @@ def sift(subscriptions, lists, at, place, text, touched, n_touched):
             n_kept_alone += 1
     for k in range(n_touched):
         posting = rows[touched[k]]
-        row = subscriptions.rows[posting.slot]
-        best = text_bound(looseness(row.mode), text[posting.slot])
+        scale = subscriptions.scales[posting.slot]
+        best = text_bound(looseness(subscriptions.rows[posting.slot].mode), text[posting.slot])
         text[posting.slot] = 0.0
         near = 1.0
         if is_placed(posting):
             a, b, c = posting.x - u, posting.y - v, posting.z - w
             near = ssim_bound(a * a + b * b + c * c - slack)
-        if similar_score(row.share, best, near) >= row.tau - LOOSE:
+        if similar_score(scale.share, best, near) >= scale.tau - LOOSE:
             touched[n] = posting.slot
             n += 1
     for k in range(n_touched, n_kept_alone):
@@ -192,12 +192,11 @@ def match_ir(steps, first, messages, subscriptions, walk, asked, out):
             n_found, n_alone = sift(subscriptions, walk.lists, at, place, text, touched, n_touched)
             counters[ACCESSED] += n_accessed + n_alone
             for i in range(n_found):
-                row = subscriptions.rows[touched[i]]
-                if row.expires <= steps.clocks[event]:
+                if subscriptions.rows[touched[i]].expires <= steps.clocks[event]:
                     continue
                 counters[CANDIDATES] += 1
                 score = similarity(subscriptions, touched[i], message, asked.where, asked.idf, asked.dense)
-                if score >= row.tau:
+                if score >= subscriptions.scales[touched[i]].tau:
                     out.events[n], out.slots[n], out.scores[n] = event, touched[i], score
                     n += 1
         gather(messages.terms, message.term_start, message.n_terms, asked.dense)
@@ -223,7 +222,7 @@ class SimilarIr(Filing):
 
     def _raise(self, slots: Ints, filed: Filed) -> Filed:
         nodes = self._tree.nodes
-        widen(nodes, self._tree.leaves[slots], self.points.rows, slots)
+        widen(nodes, self._tree.leaves[slots], self.points.layout, slots)
         words = filed.rows["tag"] == _TEXT
         keys, shares = filed.keys[words], filed.rows["bound"][words]
         missing = [Filed(keys[:0], filed.rows[:0])]
@@ -254,8 +253,8 @@ class SimilarIr100(SimilarIr):
     n_parts = _STEPS * _STEPS
 
     def _parts(self, slots: Ints) -> Ints:
-        rows = self.points.rows[slots]
-        delta, tau = (np.minimum(rows[name] * _STEPS, _STEPS - 1).astype(np.int32) for name in ("share", "tau"))
+        scales = self.points.scales[slots]
+        delta, tau = (np.minimum(scales[name] * _STEPS, _STEPS - 1).astype(np.int32) for name in ("share", "tau"))
         return np.asarray(delta * _STEPS + tau, np.int32)
 
 

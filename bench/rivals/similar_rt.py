@@ -56,7 +56,7 @@ def assign_tokens(subscriptions, slots, tree, ground, order, keys, rows):
     where, centre, idf = ground
     n = 0
     for slot in slots:
-        row = subscriptions.rows[slot]
+        row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
         sort_lightest_first(subscriptions.terms, row.term_start, row.n_terms, idf, order)
         node = tree.leaves[slot]
         share = 0.0
@@ -64,8 +64,9 @@ def assign_tokens(subscriptions, slots, tree, ground, order, keys, rows):
             term = NO_WORD
             if i >= 0:
                 term = subscriptions.terms[row.term_start + order[i]]
-                share += share_of_text(row.mode, idf[term], row.weight, row.n_terms)
-            need = need_of_place(row.share, row.tau, text_bound(looseness(row.mode), share + LOOSE) if i >= 0 else 0.0)
+                share += share_of_text(row.mode, idf[term], scale.weight, row.n_terms)
+            text = text_bound(looseness(row.mode), share + LOOSE) if i >= 0 else 0.0
+            need = need_of_place(scale.share, scale.tau, text)
             if i < 0 and need > 1.0 + LOOSE:
                 continue
             if i > 0 and tree.nodes[node].parent != NO_NODE:
@@ -129,12 +130,11 @@ def match_rt(steps, first, messages, subscriptions, walk, asked, out):
                 n_found, n_accessed = probe(heads, rows, key_of(at, term), place, stamps, stamp, found)
                 counters[ACCESSED] += n_accessed
                 for i in range(n_found):
-                    row = subscriptions.rows[found[i]]
-                    if row.expires <= steps.clocks[event]:
+                    if subscriptions.rows[found[i]].expires <= steps.clocks[event]:
                         continue
                     counters[CANDIDATES] += 1
                     score = similarity(subscriptions, found[i], message, asked.where, asked.idf, asked.dense)
-                    if score >= row.tau:
+                    if score >= subscriptions.scales[found[i]].tau:
                         out.events[n], out.slots[n], out.scores[n] = event, found[i], score
                         n += 1
             for child in range(node.first, node.first + node.n):

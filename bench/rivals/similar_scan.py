@@ -65,19 +65,19 @@ class Flat(NamedTuple):
 def flatten(subscriptions, slots, where, centre, idf, flat):
     """Write these subscriptions; `start` of their askers is set."""
     for slot in slots:
-        row = subscriptions.rows[slot]
+        row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
         u, v, w = to_units(where, centre, row.x, row.y)
-        reach = squared_reach(where, need_of_place(row.share, row.tau, 1.0))
+        reach = squared_reach(where, need_of_place(scale.share, scale.tau, 1.0))
         reach = min(reach, _ANYWHERE)
         if u == math.inf:
             u, v, w, reach = 0.0, 0.0, 0.0, math.inf
         flat.x[slot], flat.y[slot], flat.z[slot], flat.reach[slot] = u, v, w, reach
         asker = flat.askers[slot]
-        asker.expires, asker.delta, asker.tau, asker.loose = row.expires, row.share, row.tau, looseness(row.mode)
+        asker.expires, asker.delta, asker.tau, asker.loose = row.expires, scale.share, scale.tau, looseness(row.mode)
         for i in range(row.n_terms):
             term = subscriptions.terms[row.term_start + i]
             flat.terms[asker.start + i] = term
-            flat.shares[asker.start + i] = share_of_text(row.mode, idf[term], row.weight, row.n_terms)
+            flat.shares[asker.start + i] = share_of_text(row.mode, idf[term], scale.weight, row.n_terms)
 
 
 @kernel

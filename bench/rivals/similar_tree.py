@@ -51,15 +51,15 @@ def wrapped(metric, x, out):
 
 
 @kernel
-def widen(nodes, node, rows, slots):
+def widen(nodes, node, subscriptions, slots):
     """Widen the extremes of the leaves `node` of these subscriptions, and of all nodes above."""
     for i in range(slots.size):
-        row = rows[slots[i]]
+        row, scale = subscriptions.rows[slots[i]], subscriptions.scales[slots[i]]
         at = node[i]
         while at != NO_NODE:
             below = nodes[at]
-            below.low_delta, below.high_delta = min(below.low_delta, row.share), max(below.high_delta, row.share)
-            below.low_tau = min(below.low_tau, row.tau)
+            below.low_delta, below.high_delta = min(below.low_delta, scale.share), max(below.high_delta, scale.share)
+            below.low_tau = min(below.low_tau, scale.tau)
             below.loosest = max(below.loosest, looseness(row.mode))
             at = below.parent
 

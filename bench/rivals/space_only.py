@@ -30,7 +30,7 @@ class SpaceOnly(GridIndex):
         given["term_start"], given["n_terms"] = 0, 1
         self._rows = with_room(self._rows, subscriptions.rows.size)
         self._rows[slots] = given
-        super().file(filed, PointLayout(self._rows, one, one), buffers, slots, n_all, 1)
+        super().file(filed, subscriptions._replace(rows=self._rows, terms=one), buffers, slots, n_all, 1)
 
     def find(
         self, filed: Array, steps: Steps, first: int, end: int, messages: MessageLayout, pairs: Longs

@@ -61,30 +61,43 @@ def test_a_point_subscription_is_stored_with_all_that_was_said() -> None:
         ],
     )
     rows = table.rows[slots]
-    assert rows[["x", "y", "share", "k", "expires", "since"]].tolist() == [
-        (1.0, 2.0, 0.25, 5, FOREVER, 0),
-        (-1.0, 0.0, 0.5, 20, 99, 7),
-    ]
+    assert rows[["x", "y", "k", "expires", "since"]].tolist() == [(1.0, 2.0, 5, FOREVER, 0), (-1.0, 0.0, 20, 99, 7)]
+    assert table.scales["share"][slots].tolist() == [0.25, 0.5]
     assert table.numbers[slots].tolist() == [3, 4]
     assert [words_of(table, slot) for slot in slots.tolist()] == [{"ramen": 2, "sushi": 1}, {"road works": 1}]
     ramen, sushi = weights.weight("ramen"), weights.weight("sushi")
-    assert rows["weight"][0] == pytest.approx(ramen + sushi)
-    assert rows["norm"][0] == pytest.approx(((2 * ramen) ** 2 + sushi**2) ** 0.5)
+    assert table.scales["weight"][slots[0]] == pytest.approx(ramen + sushi)
+    assert table.scales["norm"][slots[0]] == pytest.approx(((2 * ramen) ** 2 + sushi**2) ** 0.5)
     assert len(table) == 2
     assert table.used_slots.tolist() == sorted(slots.tolist())
     table.vocabulary.set_weights(Weights())
     table.measure(slots)
-    assert table.rows["weight"][slots].tolist() == [2.0, 1.0]
+    assert table.scales["weight"][slots].tolist() == [2.0, 1.0]
 
 
 def test_modes_and_thresholds() -> None:
-    similar, nearest = PointTable(Vocabulary()), PointTable(Vocabulary())
+    similar, nearest = PointTable(Vocabulary()), PointTable(Vocabulary(), weighs=False)
     slots = insert(
         similar, [Subscription(0, Similar(1, 1, "a", 0.5, 0.75, "dice")), Subscription(1, Similar(1, 1, "a", 0, 1))]
     )
-    assert similar.rows[slots][["share", "tau", "mode"]].tolist() == [(0.5, 0.75, 3), (0.0, 1.0, 0)]
+    assert similar.scales[slots][["share", "tau"]].tolist() == [(0.5, 0.75), (0.0, 1.0)]
+    assert similar.rows["mode"][slots].tolist() == [3, 0]
     slots = insert(nearest, [Subscription(0, Nearest(1, 1, "a", 3, "any")), Subscription(1, Nearest(1, 1, "a"))])
     assert nearest.rows[slots][["k", "mode"]].tolist() == [(3, 1), (10, 0)]
+
+
+def test_without_scores_there_are_no_scales_and_no_counts() -> None:
+    table, other = PointTable(Vocabulary(), weighs=False), PointTable(Vocabulary(), weighs=False)
+    slots = insert(table, [Subscription(n, Nearest(n, n, f"a b b{n}")) for n in range(3)])
+    table.measure(slots)
+    table.remove(slots[:1])
+    added = other.add_copied(table.copy(slots[1:]), np.array([8, 9], dtype=np.int32))
+    assert other.numbers[added].tolist() == [8, 9]
+    assert other.rows[["x", "k"]][added].tolist() == [(1.0, 10), (2.0, 10)]
+    loaded = PointTable(table.vocabulary, weighs=False)
+    loaded.load(table.state())
+    for them in (table, other, loaded):
+        assert them.layout.scales.size == them.layout.counts.size == 0
 
 
 def test_points_move() -> None:

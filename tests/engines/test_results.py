@@ -12,7 +12,7 @@ import pytest
 
 import nearcast as nc
 from nearcast.columns.messages import FOREVER, MESSAGE, MessageLayout
-from nearcast.columns.subscriptions import ENDED, POINT, PointLayout
+from nearcast.columns.subscriptions import ENDED, POINT, SCALE, PointLayout
 from nearcast.engines.blocks import USED
 from nearcast.engines.buffers import has_room, leave
 from nearcast.engines.results import Results
@@ -23,6 +23,7 @@ from nearcast.window.expiries import UNLIMITED
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 N_SLOTS = 6
 NO_WORDS = np.zeros(0, dtype=np.int32)
+NO_SCALES = np.zeros(0, dtype=SCALE)
 
 
 class Lifetime(NamedTuple):
@@ -112,7 +113,7 @@ class Buffers:
         self.rows[message] = (self.sequence, 0, 0, self.clock, min(ends, default=FOREVER), 0, 0, 0, 0)
         gone = [m for m in self.live() if self.is_over(m)] if self.lifetime.window else []
         self.choice.shuffle(gone)
-        now, asking = (0, self.sequence, self.clock), PointLayout(self.subscriptions, NO_WORDS, NO_WORDS)
+        now, asking = (0, self.sequence, self.clock), PointLayout(self.subscriptions, NO_SCALES, NO_WORDS, NO_WORDS)
         for m in gone:
             while not leave(results.layout, asking, self.rows, np.int32(m), now, results.policy):
                 results.make_room_for_offers()

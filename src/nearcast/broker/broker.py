@@ -86,7 +86,9 @@ class Broker:
         self._around = Surroundings(space, self._vocabulary, self._live)
         self._registry = Registry()
         self._within = WithinTable(self._vocabulary)
-        self._points = {kind: PointTable(self._vocabulary) for kind in (_SIMILAR, _TOPK, _NEAREST)}
+        self._points = {
+            kind: PointTable(self._vocabulary, weighs=kind != _NEAREST) for kind in (_SIMILAR, _TOPK, _NEAREST)
+        }
         self._tables: dict[int, WithinTable | PointTable] = {_WITHIN: self._within, **self._points}
         self._notifiers: dict[int, Notifier] = {
             _WITHIN: WithinTree(self._within, self._around),

@@ -135,7 +135,8 @@ def _similar(
     place = float(ssim(_place(table, slot, row, around, dense, parts), around.space.max_distance))
     where = (around.space.metric_code, around.space.max_distance)
     score = float(similarity(table.layout, slot, row, where, around.vocabulary.idf, dense))
-    delta, tau = float(own["share"]), float(own["tau"])
+    scale = table.scales[slot]
+    delta, tau = float(scale["share"]), float(scale["tau"])
     parts |= {"measure": MEASURES[own["mode"]], "delta": delta, "ssim": place}
     if delta > 0.0:
         parts["tsim"] = (score - (1.0 - delta) * place) / delta
@@ -165,7 +166,7 @@ def _kept(
         )
     if kind == "nearest":
         return True, apart, f"in the result: distance {apart:.6g}"
-    alpha, place = float(own["share"]), float(ssim(apart, around.space.max_distance))
+    alpha, place = float(table.scales["share"][slot]), float(ssim(apart, around.space.max_distance))
     parts |= {"alpha": alpha, "ssim": place}
     if alpha < 1.0:
         parts["cos"] = (value - alpha * place) / (1.0 - alpha)

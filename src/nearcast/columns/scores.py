@@ -19,6 +19,13 @@ def scatter(terms, counts, start, n_terms, idf, dense):
 
 
 @kernel
+def mark(terms, start, n_terms, dense):
+    """Put a row's words into `dense` where their weights do not matter."""
+    for i in range(start, start + n_terms):
+        dense[terms[i]] = 1.0
+
+
+@kernel
 def gather(terms, start, n_terms, dense):
     """Take a row's words out of `dense` again."""
     for i in range(start, start + n_terms):

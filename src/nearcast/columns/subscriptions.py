@@ -33,20 +33,24 @@ from nearcast.text.words import Words
 
 NO_SUBSCRIPTION = -1
 ENDED = -(2**63)  # expiry of a free slot: no clock stands before it, and no subscription is taken that ends then
+_NO_COUNTS: Ints = np.zeros(0, dtype=np.int32)
 
 POINT = record(
     ("x", "f8"),
     ("y", "f8"),
-    ("share", "f8"),  # alpha of TopK, delta of Similar
-    ("tau", "f8"),  # of Similar
-    ("norm", "f8"),  # length of the tf-idf vector
-    ("weight", "f8"),  # sum of idf over distinct words
     ("expires", "i8"),
     ("since", "i8"),  # only messages of a larger sequence count
     ("term_start", "i8"),
     ("n_terms", "i4"),
     ("k", "i4"),
     ("mode", "i4"),  # measure of Similar, match of Nearest
+)
+
+SCALE = record(
+    ("share", "f8"),  # alpha of TopK, delta of Similar
+    ("tau", "f8"),  # of Similar
+    ("norm", "f8"),  # length of the tf-idf vector
+    ("weight", "f8"),  # sum of idf over distinct words
 )
 
 WITHIN = record(
@@ -65,9 +69,10 @@ WITHIN = record(
 
 
 class PointLayout(NamedTuple):
-    """Subscriptions that have a place, by slot."""
+    """Subscriptions that have a place, by slot; of `Nearest` there are no scales and no counts."""
 
     rows: Array  # POINT[n_slots]
+    scales: Array  # SCALE[n_slots]: what scores need besides
     terms: Ints  # int32[]: distinct words of slot s from term_start on, sorted by their UTF-8 bytes
     counts: Ints  # int32[]: how often each is repeated
 
@@ -137,28 +142,42 @@ class _Table:
 
 
 class PointTable(_Table):
-    """`Similar`, `TopK` or `Nearest` subscriptions by slot."""
+    """`Similar`, `TopK` or `Nearest` subscriptions by slot.
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    `weighs` says whether they score messages, as the first two do; only then scales and counts are kept.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, weighs: bool = True) -> None:
         super().__init__(vocabulary, POINT)
-        self._words = Ragged(terms=np.int32, counts=np.int32)
+        self._weighs = weighs
+        self._scales = np.zeros(0, dtype=SCALE)
+        self._words = Ragged(terms=np.int32, counts=np.int32) if weighs else Ragged(terms=np.int32)
+
+    @property
+    def scales(self) -> Array:
+        return self._scales[: self.slots.capacity]
 
     @property
     def layout(self) -> PointLayout:
-        return PointLayout(self.rows, self._words.pools["terms"], self._words.pools["counts"])
+        pools = self._words.pools
+        return PointLayout(self.rows, self.scales, pools["terms"], pools.get("counts", _NO_COUNTS))
 
     def insert(self, given: PointRows, terms: Terms, numbers: Ints, since: int | Longs) -> Ints:
         """Store subscriptions; `since` is the newest sequence, before which nothing counts without backfill."""
         slots = self._take(numbers)
         n_terms = np.diff(terms.row_start)
         rows = np.zeros(given.x.size, dtype=POINT)
-        for field in ("x", "y", "share", "tau", "k", "mode", "expires"):
+        for field in ("x", "y", "k", "mode", "expires"):
             rows[field] = getattr(given, field)
         rows["since"] = np.where(given.backfill, 0, since)
         rows["n_terms"] = n_terms
-        rows["term_start"] = self._words.append(n_terms, terms=terms.terms, counts=terms.counts)
-        rows["norm"], rows["weight"] = measured(rows, self._words, self.vocabulary.idf)
+        counts = {"counts": terms.counts} if self._weighs else {}
+        rows["term_start"] = self._words.append(n_terms, terms=terms.terms, **counts)
         self._rows[slots] = rows
+        if self._weighs:
+            self._scales = with_room(self._scales, self.slots.capacity)
+            self._scales["share"][slots], self._scales["tau"][slots] = given.share, given.tau
+            self.measure(slots)
         return slots
 
     def copy(self, slots: Ints) -> State:
@@ -166,21 +185,29 @@ class PointTable(_Table):
         rows = self._rows[slots]
         where = ranges(rows["term_start"], rows["n_terms"])
         data, starts = self.vocabulary.keys.take(self._words.pools["terms"][where])
-        return {"rows": rows, "words": data, "starts": starts, "counts": self._words.pools["counts"][where]}
+        copied = {"rows": rows, "words": data, "starts": starts}
+        if self._weighs:
+            copied |= {"scales": self._scales[slots], "counts": self._words.pools["counts"][where]}
+        return copied
 
     def add_copied(self, copied: State, numbers: Ints) -> Ints:
         """Store subscriptions that another table held; only messages that they counted there count here."""
         rows = copied["rows"]
         terms = self.vocabulary.encode(Words(copied["words"], copied["starts"], starts_of(rows["n_terms"])))
-        given = {name: rows[name].copy() for name in ("x", "y", "share", "tau", "k", "mode", "expires")}
+        scales = np.zeros(numbers.size, dtype=SCALE)
+        if self._weighs:
+            scales, terms = copied["scales"], terms._replace(counts=copied["counts"])
+        given = {name: rows[name].copy() for name in ("x", "y", "k", "mode", "expires")}
+        given |= {name: scales[name].copy() for name in ("share", "tau")}
         none = np.zeros(numbers.size, dtype=bool)
         points = PointRows(rows=np.arange(numbers.size), backfill=none, **given)
-        return self.insert(points, terms._replace(counts=copied["counts"]), numbers, rows["since"])
+        return self.insert(points, terms, numbers, rows["since"])
 
     def measure(self, slots: Ints) -> None:
-        """Compute norm and weight of these subscriptions anew."""
-        norms, weights = measured(self._rows[slots], self._words, self.vocabulary.idf)
-        self._rows["norm"][slots], self._rows["weight"][slots] = norms, weights
+        """Compute norm and weight of these subscriptions anew, if they have any."""
+        if self._weighs:
+            norms, weights = measured(self._rows[slots], self._words, self.vocabulary.idf)
+            self._scales["norm"][slots], self._scales["weight"][slots] = norms, weights
 
     def move(self, slots: Ints, x: Floats, y: Floats) -> Array:
         """Give subscriptions other places; returns their rows as they were. `close_gaps` should follow."""
@@ -208,14 +235,21 @@ class PointTable(_Table):
 
     @property
     def nbytes(self) -> int:
-        return self._rows.nbytes + self.numbers.nbytes + self._words.nbytes + self.slots.nbytes
+        arrays = (self._rows, self._scales, self.numbers)
+        return sum(array.nbytes for array in arrays) + self._words.nbytes + self.slots.nbytes
 
     def state(self) -> State:
-        return {"slots": self.slots.state(), "rows": self._rows, "numbers": self.numbers, "words": self._words.state()}
+        return {
+            "slots": self.slots.state(),
+            "rows": self._rows,
+            "scales": self._scales,
+            "numbers": self.numbers,
+            "words": self._words.state(),
+        }
 
     def load(self, state: State) -> None:
         self.slots.load(state["slots"])
-        self._rows, self.numbers = state["rows"], state["numbers"]
+        self._rows, self._scales, self.numbers = state["rows"], state["scales"], state["numbers"]
         self._words.load(state["words"])
 
 

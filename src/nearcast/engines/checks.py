@@ -26,16 +26,17 @@ def within_matches(subscriptions, slot, message, where, dense):
 @kernel
 def similarity(subscriptions, slot, message, where, idf, dense):
     """Score of `Similar`, whether or not it reaches tau."""
-    return similarity_of(subscriptions.rows[slot], subscriptions.terms, message, where, idf, dense)
+    row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
+    return similarity_of(row, scale, subscriptions.terms, message, where, idf, dense)
 
 
 @kernel
-def similarity_of(row, terms, message, where, idf, dense):
+def similarity_of(row, scale, terms, message, where, idf, dense):
     """`similarity`, for loops in which handing over a layout would cost more than the score."""
     weight, n_shared = shared_row(terms, row.term_start, row.n_terms, idf, dense)
-    text = tsim(row.mode, weight, n_shared, row.weight, message.weight, row.n_terms, message.n_terms)
+    text = tsim(row.mode, weight, n_shared, scale.weight, message.weight, row.n_terms, message.n_terms)
     place = ssim(distance(where[0], row.x, row.y, message.x, message.y), where[1])
-    return similar_score(row.share, text, place)
+    return similar_score(scale.share, text, place)
 
 
 @kernel
@@ -52,9 +53,10 @@ def rank(kind, subscriptions, slot, message, where, idf, dense):
     """What results are ordered by: the score of `TopK`, minus the distance of `Nearest`, or NO_MATCH."""
     row = subscriptions.rows[slot]
     if kind == TOPK:
+        scale = subscriptions.scales[slot]
         product = dot_row(subscriptions.terms, subscriptions.counts, row.term_start, row.n_terms, idf, dense)
         if product == 0.0:
             return NO_MATCH
         place = ssim(distance(where[0], row.x, row.y, message.x, message.y), where[1])
-        return topk_score(row.share, place, product, row.norm, message.norm)
+        return topk_score(scale.share, place, product, scale.norm, message.norm)
     return nearness(subscriptions.terms, row, message, where[0], idf, dense)

@@ -8,7 +8,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Longs
 from nearcast.columns.messages import MessageLayout
-from nearcast.columns.scores import gather, scatter
+from nearcast.columns.scores import gather, mark, scatter
 from nearcast.engines.buffers import N_REFILLS, room_to_replace
 from nearcast.engines.checks import ALL_WORDS, FARTHEST, TOPK
 from nearcast.engines.skyband import buffer_limit, replace
@@ -51,19 +51,22 @@ def refill_many(kind, slots, first, subscriptions, asking, when, results, policy
     """Evaluate subscriptions from position `first` on; returns the position at which there was no room."""
     filed, messages, idf, dense, scratch = asking
     work, best = scratch.work, scratch.best
-    rows, words, counts = subscriptions.rows, subscriptions.terms, subscriptions.counts
+    rows, scales, words, counts = subscriptions
     for i in range(first, slots.size):
         slot = slots[i]
         row = rows[slot]
         limit = min(buffer_limit(results.buffers[slot].k, policy), when.n_live)
         if not room_to_replace(results, slot, limit):
             return i
-        mode = BY_SCORE
-        if kind != TOPK:
-            mode = ALL if row.mode == ALL_WORDS else ANY
         before = _NODE_COST * (work[NODES] + work[LEAVES]) + _POSTING_COST * work[POSTINGS]
-        scatter(words, counts, row.term_start, row.n_terms, idf, dense)
-        question = Question(mode, row.x, row.y, limit, row.share, row.norm)
+        mode, alpha, norm = BY_SCORE, 0.0, 1.0
+        if kind == TOPK:
+            alpha, norm = scales[slot].share, scales[slot].norm
+            scatter(words, counts, row.term_start, row.n_terms, idf, dense)
+        else:
+            mode = ALL if row.mode == ALL_WORDS else ANY
+            mark(words, row.term_start, row.n_terms, dense)
+        question = Question(mode, row.x, row.y, limit, alpha, norm)
         moment = Moment(when.last, when.clock, when.newest, row.since)
         n = 0
         if when.n_live > 0:

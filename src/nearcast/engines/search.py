@@ -43,10 +43,10 @@ def best_live(
         return np.zeros(0, np.int32), np.zeros(0)
     moment = _moment(around, int(row["since"]), last, clock)
     mode = BY_SCORE if kind == TOPK else ALL if row["mode"] == ALL_WORDS else ANY
-    question = Question(
-        mode, float(row["x"]), float(row["y"]), min(limit, len(live.table)), float(row["share"]), float(row["norm"])
-    )
+    question = Question(mode, float(row["x"]), float(row["y"]), min(limit, len(live.table)), 0.0, 1.0)
     if kind == TOPK:
+        scale = layout.scales[slot]
+        question = question._replace(alpha=float(scale["share"]), norm=float(scale["norm"]))
         weights = layout.counts[start : start + n_terms] * idf[terms]
         return live.index.topk(live.table.layout, idf, question, terms, weights, moment)
     found, distances = live.index.nearest(live.table.layout, idf, question, terms, moment)
@@ -75,8 +75,8 @@ def matching_within(layout: WithinLayout, slot: int, around: Surroundings, dense
 
 def matching_similar(layout: PointLayout, slot: int, around: Surroundings, dense: Floats) -> tuple[Ints, Floats]:
     """Live messages that a Similar subscription matches, best first, and their scores."""
-    row = layout.rows[slot]
-    delta, tau = float(row["share"]), float(row["tau"])
+    row, scale = layout.rows[slot], layout.scales[slot]
+    delta, tau = float(scale["share"]), float(scale["tau"])
     terms = layout.terms[row["term_start"] : row["term_start"] + row["n_terms"]].tolist()
     if tau <= 1.0 - delta + _LOOSE:  # the place alone may suffice
         terms = [EVERY]
@@ -122,7 +122,10 @@ class LiveSearch:
 
     def moved(self, layout: WithinLayout | PointLayout, slots: Ints, before: Array) -> Changes:
         """How the results of subscriptions changed whose rows were `before`."""
-        old = self._entering(layout._replace(rows=before), np.arange(slots.size, dtype=np.int32), slots)
+        past = layout._replace(rows=before)
+        if isinstance(past, PointLayout):
+            past = past._replace(scales=past.scales[slots])
+        old = self._entering(past, np.arange(slots.size, dtype=np.int32), slots)
         return difference(old, self.fill(layout, slots))
 
     def _entering(self, layout: WithinLayout | PointLayout, rows: Ints, slots: Ints) -> Changes:

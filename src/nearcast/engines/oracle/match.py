@@ -78,7 +78,7 @@ def match_similar(steps, first, messages, subscriptions, where, idf, dense, out)
             if row.expires <= steps.clocks[event]:
                 continue
             score = similarity(subscriptions, subscription, message, where, idf, dense)
-            if score >= row.tau:
+            if score >= subscriptions.scales[subscription].tau:
                 out.events[n], out.slots[n], out.scores[n] = event, subscription, score
                 n += 1
         gather(messages.terms, message.term_start, message.n_terms, dense)

@@ -39,14 +39,14 @@ _SPREAD = 2654435761  # multiplier of the hash: 2**32 divided by the golden rati
 
 
 @kernel
-def filed_range(words, n_terms, row, kind, flat):
+def filed_range(words, row, scale, kind, flat):
     """What is filed of a subscription in a leaf of this kind: first and end position, and whether the dummy word is.
 
     Paper: [STAMP] section III-A.
     Departs: words that suffice from any distance are filed apart from the regions, none of which could be passed by
     because of them; the other words, and the dummy word, are filed by region.
     """
-    mode, delta, tau = row.mode, row.share, row.tau
+    n_terms, mode, delta, tau = row.n_terms, row.mode, scale.share, scale.tau
     flat = flat or n_terms > MOST_WORDS
     anywhere = prefix_end(words, n_terms, mode, delta, tau, 0.0)
     if kind == ANYWHERE and not flat:
@@ -61,14 +61,14 @@ def filed_range(words, n_terms, row, kind, flat):
 def choose_leaves(index, slots, subscriptions, idf, metric, flags, words, leaves):
     """For each kind, into which leaf each subscription goes: leaves[kind, i], or -1."""
     for i in range(slots.size):
-        row = subscriptions.rows[slots[i]]
+        row, scale = subscriptions.rows[slots[i]], subscriptions.scales[slots[i]]
         order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, words)
         x = wrap(row.x) if metric == HAVERSINE else row.x
         for kind in (NEAR, ANYWHERE):
             leaves[kind, i] = -1
             if kind == NEAR and flags & FLAT:
                 continue
-            base, end, star = filed_range(words, row.n_terms, row, kind, flags & FLAT)
+            base, end, star = filed_range(words, row, scale, kind, flags & FLAT)
             if star or end > base:
                 leaves[kind, i] = find_leaf(index.nodes, kind, x, row.y)
 
@@ -86,18 +86,18 @@ def set_home(homes, slot, kind, home):
 def write_member(index, leaf_number, subscriptions, slot, words, metric, flags):
     """Append a subscription, whose ordered words are given, to the members of a leaf; returns its point."""
     leaf = index.leaves[leaf_number]
-    row = subscriptions.rows[slot]
+    row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
     at = leaf.n_members
     x, y, z = to_point(metric, row.x, row.y)
     flat = flags & FLAT or row.n_terms > MOST_WORDS
-    star = filed_range(words, row.n_terms, row, leaf.kind, flat)[2]
+    star = filed_range(words, row, scale, leaf.kind, flat)[2]
     member = index.members[leaf.member_start + at]
     member.x, member.y = wrap(row.x) if metric == HAVERSINE else row.x, row.y
-    member.share, member.tau, member.weight = row.share, row.tau, row.weight
+    member.share, member.tau, member.weight = scale.share, scale.tau, scale.weight
     member.slot, member.word_start, member.mode = slot, leaf.n_words, row.mode
     member.n_anywhere = MOST_WORDS + 1
     if not flat:
-        member.n_anywhere = prefix_end(words, row.n_terms, row.mode, row.share, row.tau, 0.0)
+        member.n_anywhere = prefix_end(words, row.n_terms, row.mode, scale.share, scale.tau, 0.0)
     member.state = ALIVE + (STAR if star else 0) + (ENDS if row.expires != FOREVER else 0)
     start = leaf.word_start + leaf.n_words
     for j in range(row.n_terms):
@@ -109,13 +109,13 @@ def write_member(index, leaf_number, subscriptions, slot, words, metric, flags):
 
 
 @kernel
-def list_member(leaf, row, local, where, flags, draft, n_keys):
+def list_member(leaf, row, scale, local, where, flags, draft, n_keys):
     """Append the keys of a member's entries, whose ordered words are in the draft; returns their number.
 
     Paper: [STAMP] sections III-A, IV-B and V-A.
     """
-    words, n, mode, delta, tau = draft.words, row.n_terms, row.mode, row.share, row.tau
-    base, end, star = filed_range(words, n, row, leaf.kind, flags & FLAT)
+    words, n, mode, delta, tau = draft.words, row.n_terms, row.mode, scale.share, scale.tau
+    base, end, star = filed_range(words, row, scale, leaf.kind, flags & FLAT)
     place = 1.0
     if flags & BY_REGION and leaf.kind == NEAR:
         x = wrap(row.x) if where[0] == HAVERSINE else row.x
@@ -149,14 +149,14 @@ def list_member(leaf, row, local, where, flags, draft, n_keys):
 
 
 @kernel
-def least_bound(words, row, kind, flags):
+def least_bound(words, row, scale, kind, flags):
     """The smallest bound of the entries that a subscription has in a leaf of this kind; 0 where no place counts."""
     if kind == ANYWHERE:
         return 0
-    base, end, star = filed_range(words, row.n_terms, row, kind, flags & FLAT)
+    base, end, star = filed_range(words, row, scale, kind, flags & FLAT)
     if end > base:
-        return place_bound(row.share, row.tau, best_text(row.mode, words[base].suffix), loose(row.n_terms))
-    return place_bound(row.share, row.tau, 0.0, loose(0)) if star else FARTHEST
+        return place_bound(scale.share, scale.tau, best_text(row.mode, words[base].suffix), loose(row.n_terms))
+    return place_bound(scale.share, scale.tau, 0.0, loose(0)) if star else FARTHEST
 
 
 @allocating
@@ -172,11 +172,11 @@ def fill_leaf(index, leaf_number, slots, subscriptions, idf, where, flags, draft
         first_words[i] = (np.int64(draft.words[0].term) << 32) + second
     n_keys = 0
     for i in np.argsort(first_words):
-        row = subscriptions.rows[slots[i]]
+        row, scale = subscriptions.rows[slots[i]], subscriptions.scales[slots[i]]
         order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, draft.words)
-        n_keys = list_member(leaf, row, np.int64(leaf.n_members), where, flags, draft, n_keys)
+        n_keys = list_member(leaf, row, scale, np.int64(leaf.n_members), where, flags, draft, n_keys)
         x, y, z = write_member(index, leaf_number, subscriptions, slots[i], draft.words, where[0], flags)
-        cover(index.nodes[leaf.node], x, y, z, least_bound(draft.words, row, leaf.kind, flags))
+        cover(index.nodes[leaf.node], x, y, z, least_bound(draft.words, row, scale, leaf.kind, flags))
     leaf.n_listed = leaf.n_members
     return np.sort(draft.keys[:n_keys])
 
@@ -204,9 +204,9 @@ def absorb_members(index, leaf_number, subscriptions, idf, where, flags, draft):
     for local in range(leaf.n_listed, leaf.n_members):
         member = index.members[leaf.member_start + local]
         if member.state & ALIVE:
-            row = subscriptions.rows[member.slot]
+            row, scale = subscriptions.rows[member.slot], subscriptions.scales[member.slot]
             order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, draft.words)
-            n_keys = list_member(leaf, row, np.int64(local), where, flags, draft, n_keys)
+            n_keys = list_member(leaf, row, scale, np.int64(local), where, flags, draft, n_keys)
     leaf.n_listed = leaf.n_members
     return np.sort(draft.keys[:n_keys])
 
@@ -286,14 +286,14 @@ def append_members(index, slots, leaf_numbers, subscriptions, idf, where, flags,
         if leaf_numbers[i] < 0:
             continue
         leaf = index.leaves[leaf_numbers[i]]
-        row = subscriptions.rows[slots[i]]
+        row, scale = subscriptions.rows[slots[i]], subscriptions.scales[slots[i]]
         if leaf.n_members == leaf.member_room or leaf.n_words + row.n_terms > leaf.word_room:
             rest[n_rest] = i
             n_rest += 1
             continue
         order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, words)
         x, y, z = write_member(index, leaf_numbers[i], subscriptions, slots[i], words, where[0], flags)
-        widen(index.nodes, leaf.node, x, y, z, least_bound(words, row, leaf.kind, flags))
+        widen(index.nodes, leaf.node, x, y, z, least_bound(words, row, scale, leaf.kind, flags))
     return n_rest
 
 

@@ -132,7 +132,8 @@ def settle(index, leaf, n_chosen, known, message, scratch, out, n):
     before = n
     probe, chosen, places, dense, marks = scratch.probe[0], scratch.chosen, scratch.places, scratch.dense, scratch.marks
     members, terms, start, kind = index.members, index.terms, leaf.member_start, leaf.kind
-    rows, row_terms, idf, where = known.subscriptions.rows, known.subscriptions.terms, known.idf, known.where
+    rows, scales, row_terms, _ = known.subscriptions
+    idf, where = known.idf, known.where
     events, slots, scores = out.events, out.slots, out.scores
     for i in range(n_chosen):
         local = chosen[i]
@@ -157,9 +158,9 @@ def settle(index, leaf, n_chosen, known, message, scratch, out, n):
             continue
         unordered = n_shared > _ANY_ORDER and n_words > MOST_RANKED
         if score < tau + _ROUNDED or unordered or member.state & ENDS != 0:
-            row = rows[member.slot]
-            score = similarity_of(row, row_terms, message, where, idf, dense)
-            if score < row.tau or row.expires <= probe.clock:
+            row, scale = rows[member.slot], scales[member.slot]
+            score = similarity_of(row, scale, row_terms, message, where, idf, dense)
+            if score < scale.tau or row.expires <= probe.clock:
                 continue
         events[n], slots[n], scores[n] = probe.event, member.slot, score
         n += 1

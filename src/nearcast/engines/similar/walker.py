@@ -111,11 +111,11 @@ def expected_entries(index, leaf_number, subscriptions, idf, where, flags, draft
         member = index.members[leaf.member_start + local]
         if member.state & ALIVE == 0:
             continue
-        row = subscriptions.rows[member.slot]
+        row, scale = subscriptions.rows[member.slot], subscriptions.scales[member.slot]
         order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, draft.words)
-        bounds[local] = least_bound(draft.words, row, leaf.kind, flags)
+        bounds[local] = least_bound(draft.words, row, scale, leaf.kind, flags)
         if local < leaf.n_listed:
-            n_keys = list_member(leaf, row, np.int64(local), where, flags, draft, n_keys)
+            n_keys = list_member(leaf, row, scale, np.int64(local), where, flags, draft, n_keys)
     return np.sort(draft.keys[:n_keys])
 
 
@@ -170,15 +170,15 @@ def _check_leaf(index: StampIndex, number: int, subscriptions: PointLayout, idf:
     actual = np.sort(_actual_entries(index, leaf))
     assert np.array_equal(keys, actual[alive[actual & LOCAL_MASK]]), "entries differ from those of the subscriptions"
     assert node["least"] <= bounds.min(initial=FARTHEST), "a bound is too high"
-    for member, row in zip(members[alive], rows, strict=True):
+    for member, row, scale in zip(members[alive], rows, subscriptions.scales[slots], strict=True):
         point = to_point(index.where[0], row["x"], row["y"])
         for side, value in zip("xyz", point, strict=True):
             assert node[side + "0"] <= value <= node[side + "1"], "a place lies outside its box"
-        assert (member["y"], member["share"], member["weight"]) == (row["y"], row["share"], row["weight"]), (
+        assert (member["y"], member["share"], member["weight"]) == (row["y"], scale["share"], scale["weight"]), (
             "a member differs"
         )
         assert member["x"] == (wrap(row["x"]) if index.where[0] == HAVERSINE else row["x"]), "a place moved"
-        assert member["tau"] == np.float32(row["tau"]), "a threshold changed"
+        assert member["tau"] == np.float32(scale["tau"]), "a threshold changed"
         assert bool(member["state"] & ENDS) == (row["expires"] != FOREVER), "who ends is not known"
         start = leaf["word_start"] + member["word_start"]
         packed = layout.terms[start : start + row["n_terms"]]

@@ -192,13 +192,13 @@ def file_many(index, slots, first, subscriptions, idf, buffers, shape):
         slot = slots[i]
         if not make_ready(index, subscriptions, slot, shape):
             return i
-        row = subscriptions.rows[slot]
+        row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
         face = index.faces[slot]
-        face_of(face, row, buffers[slot].floor, shape.metric)
+        face_of(face, row, scale, buffers[slot].floor, shape.metric)
         floor, alpha = np.float64(face.floor), np.float64(face.alpha)
         code = code_of(face, shape)
         for j in range(row.term_start, row.term_start + row.n_terms):
-            reach, n_rest = rest_of(terms, counts, row, idf, j)
+            reach, n_rest = rest_of(terms, counts, row, scale, idf, j)
             mark = (np.int64(slot) << REST_BITS) + min(n_rest, MANY)
             file_posting(index, slot, terms[j], code, mark, key_of(floor, alpha, reach))
     return slots.size

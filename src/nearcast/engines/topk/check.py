@@ -20,8 +20,8 @@ def check_index(index: SubscriptionLayout, shape: Shape, table: PointTable, buff
     layout, idf = table.layout, table.vocabulary.idf
     right = np.zeros(1, dtype=FACE)
     for slot in table.used_slots.tolist():
-        row, face = layout.rows[slot], index.faces[slot]
-        face_of(right[0], row, buffers[slot].floor, shape.metric)
+        row, scale, face = layout.rows[slot], layout.scales[slot], index.faces[slot]
+        face_of(right[0], row, scale, buffers[slot].floor, shape.metric)
         assert face == right[0]
         floor, alpha = np.float64(face.floor), np.float64(face.alpha)
         code = code_of(face, shape)
@@ -30,7 +30,7 @@ def check_index(index: SubscriptionLayout, shape: Shape, table: PointTable, buff
             group, mark, key = filed.pop((slot, term))
             first, own = find_group(index, term, code, face.alpha)
             assert group == own
-            reach, n_rest = rest_of(layout.terms, layout.counts, row, idf, at)
+            reach, n_rest = rest_of(layout.terms, layout.counts, row, scale, idf, at)
             assert mark & MANY == min(n_rest, MANY)
             assert key == key_of(floor, alpha, reach)
             head = index.groups[first]

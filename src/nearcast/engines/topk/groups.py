@@ -150,14 +150,14 @@ def unfile_posting(index, slot, term, code):
 def refile(index, subscriptions, idf, slot, floor, shape):
     """The floor of a subscription, as the filter knows it, has changed: move its postings to where they belong now."""
     terms, counts = subscriptions.terms, subscriptions.counts
-    row = subscriptions.rows[slot]
+    row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
     face = index.faces[slot]
     face.floor = floor
     floor, alpha = np.float64(face.floor), np.float64(face.alpha)
     code = code_of(face, shape)
     index.work[REFILED] += 1
     for i in range(row.term_start, row.term_start + row.n_terms):
-        reach, n_rest = rest_of(terms, counts, row, idf, i)
+        reach, n_rest = rest_of(terms, counts, row, scale, idf, i)
         first, at = find_group(index, terms[i], code, face.alpha)
         take_posting(index, at, slot)
         add_posting(index, at, (slot << REST_BITS) + min(n_rest, MANY), key_of(floor, alpha, reach), tilt_of(alpha))

@@ -53,11 +53,11 @@ def floor_of(floor):
 
 
 @kernel
-def face_of(face, row, floor, metric):
-    """Write what the filter knows of a subscription: all keys and bounds are taken from it, never from the row."""
+def face_of(face, row, scale, floor, metric):
+    """Write what the filter knows of a subscription: all keys and bounds are taken from it, never from the table."""
     x, y, z = point_of(metric, row.x, row.y)
     face.x, face.y, face.z = np.float32(x), np.float32(y), np.float32(z)
-    face.floor, face.alpha = floor_of(floor), np.float32(row.share)
+    face.floor, face.alpha = floor_of(floor), np.float32(scale.share)
 
 
 @kernel
@@ -67,7 +67,7 @@ def comes_before(weight, term, other_weight, other_term):
 
 
 @kernel
-def rest_of(terms, counts, row, idf, at):
+def rest_of(terms, counts, row, scale, idf, at):
     """Length of a subscription's unit vector from one of its words on, and how many words come after it."""
     term = terms[at]
     weight = idf[term]
@@ -78,7 +78,7 @@ def rest_of(terms, counts, row, idf, at):
         if comes_before(weight, term, other, terms[i]):
             total += (counts[i] * other) * (counts[i] * other)
             n_rest += 1
-    return min(1.0, math.sqrt(total) / row.norm * (1.0 + _LOOSE)), n_rest
+    return min(1.0, math.sqrt(total) / scale.norm * (1.0 + _LOOSE)), n_rest
 
 
 @kernel

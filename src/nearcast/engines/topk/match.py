@@ -203,11 +203,12 @@ def verify(candidates, arrival, messages, subscriptions, where, words, faces, fo
     slot, clock = arrival
     idf, dense, ordered = words
     message = messages.rows[slot]
-    rows, terms, counts = subscriptions.rows, subscriptions.terms, subscriptions.counts
+    rows, scales, terms, counts = subscriptions
     n = 0
     for i in range(candidates.size):
         if i + 2 * _AHEAD < candidates.size:
             prefetch(rows, candidates[i + 2 * _AHEAD].slot)
+            prefetch(scales, candidates[i + 2 * _AHEAD].slot)
         if i + _AHEAD < candidates.size:
             prefetch(terms, rows[candidates[i + _AHEAD].slot].term_start)
             prefetch(counts, rows[candidates[i + _AHEAD].slot].term_start)
@@ -226,9 +227,10 @@ def verify(candidates, arrival, messages, subscriptions, where, words, faces, fo
                 dot += counts[j] * idf[term] * dense[term]
         if dot < 0.0:
             continue
-        text = dot / (row.norm * message.norm)
+        scale = scales[candidate.slot]
+        text = dot / (scale.norm * message.norm)
         floor = np.float64(faces[candidate.slot].floor)
-        if row.share * candidate.near + (1.0 - row.share) * text + _LOOSE < floor:
+        if scale.share * candidate.near + (1.0 - scale.share) * text + _LOOSE < floor:
             continue
         value = rank(TOPK, subscriptions, candidate.slot, message, where, idf, dense)
         if value >= floor:  # a little below that of the buffer, which has the last word
