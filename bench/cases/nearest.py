@@ -172,7 +172,7 @@ class Watching(Case):
         names = ("candidates", "kept", "expired", "refills", "updates", "buffered")
         inner = stats[self.sizes["match"]]
         more = {name: inner[name] for name in ("touched", "entries", "lists", "blocks") if name in inner}
-        own = (stats["bytes"] - 24 * stats["buffered"]) / n
+        own = (self.table.nbytes + stats["bytes"] - 24 * stats["buffered"]) / n
         return {**{name: stats[name] for name in names}, **more, "index_bytes": inner["bytes"], "own_bytes": own}
 
 
