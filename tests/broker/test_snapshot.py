@@ -144,7 +144,7 @@ def test_another_format_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_state_of_any_nesting_comes_back(tmp_path: Path) -> None:
-    pair = record(("a", "i4"), ("b", "f8"))
+    pair, packed = (record(("a", "i4"), ("b", "f8"), packed=packed) for packed in (False, True))
     state = {
         "none": None,
         "yes": True,
@@ -154,6 +154,7 @@ def test_a_state_of_any_nesting_comes_back(tmp_path: Path) -> None:
         "text": "é",
         "nested": {"empty": np.zeros((0, 2)), "grid": np.arange(6.0).reshape(2, 3), "deep": {}},
         "records": np.array([(1, 2.0), (3, 4.0)], dtype=pair),
+        "packed": np.array([(1, 2.0), (3, 4.0)], dtype=packed),
         "strided": np.arange(10)[::3],
         "bytes": np.arange(5, dtype=np.uint8),
     }
@@ -169,6 +170,7 @@ def test_a_state_of_any_nesting_comes_back(tmp_path: Path) -> None:
             if isinstance(value, np.ndarray):
                 assert (ours[name] == value).all()
                 assert ours[name].dtype == value.dtype
+                assert ours[name].dtype.isalignedstruct == value.dtype.isalignedstruct
                 assert ours[name].flags.writeable
                 assert ours[name].flags.aligned
                 assert ours[name].flags.c_contiguous

@@ -49,6 +49,7 @@ def test_records_have_attributes() -> None:
     row.weight = 0.5
     assert (rows["number"].tolist(), rows["weight"].tolist()) == ([0, 7], [0.0, 0.5])
     assert rows.dtype.isalignedstruct
+    assert record(("weight", "f8"), ("number", "i2"), packed=True).itemsize == 10
 
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 5)), max_size=20))

@@ -14,7 +14,7 @@ import nearcast as nc
 from nearcast.columns.messages import FOREVER, MESSAGE, MessageLayout
 from nearcast.columns.subscriptions import ENDED, POINT, SCALE, PointLayout
 from nearcast.engines.blocks import USED
-from nearcast.engines.buffers import has_room, leave
+from nearcast.engines.buffers import MOST_MARK, has_room, leave
 from nearcast.engines.results import Results
 from nearcast.engines.skyband import COST, KMAX, RATIO, Policy, is_short, offer, turns_until_short, worth_keeping
 from nearcast.engines.sweeping import NEVER
@@ -256,6 +256,16 @@ def test_a_full_buffer_asks_for_the_room_it_needs() -> None:
     buffers = Buffers(Lifetime(None, None), [200, 1, 1], 1)
     for _ in range(150):
         buffers.arrive(None, 1)
+
+
+def test_marks_count_no_further_than_they_can() -> None:
+    buffers = Buffers(LIFETIMES["count"], [2**31 - 1], 4)
+    for _ in range(25):
+        buffers.arrive(None, 1)
+    buffers.results.layout.entries["mark"] |= MOST_MARK
+    for _ in range(25):
+        buffers.arrive(None, 1)
+    assert (buffers.results.layout.entries["mark"] >= 0).all()
 
 
 def test_a_holder_of_many_is_told_of_all_that_leave_at_once() -> None:

@@ -85,10 +85,10 @@ def _describe(value: Any, arrays: list[Array]) -> Any:
 def _dtype_name(dtype: np.dtype[Any]) -> Any:
     if dtype.names is None:
         return dtype.str
-    fields = [(name, dtype[name].str) for name in dtype.names]
-    assert np.dtype(fields, align=True) == dtype, "records must be aligned"
-    assert dtype.isalignedstruct, "records must be declared aligned, or kernels compile a second time"
-    return fields
+    fields, packed = [(name, dtype[name].str) for name in dtype.names], not dtype.isalignedstruct
+    assert record(*fields, packed=packed) == dtype, "records must be aligned, or packed"
+    assert not packed or dtype.type is np.record, "records must be declared aligned, or kernels compile a second time"
+    return {"fields": fields, "packed": packed}
 
 
 class _Reader:
@@ -106,7 +106,7 @@ class _Reader:
 
     def _array(self, described: dict[str, Any]) -> Array:
         name, shape = described["array"], described["shape"]
-        dtype = np.dtype(name) if isinstance(name, str) else record(*map(tuple, name))
+        dtype = np.dtype(name) if isinstance(name, str) else record(*map(tuple, name["fields"]), packed=name["packed"])
         count = int(np.prod(shape))
         self._at += -self._at % _ALIGN
         if self._at + count * dtype.itemsize > len(self._mapped):

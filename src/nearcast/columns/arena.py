@@ -17,9 +17,13 @@ _FIRST_ROOM = 16
 _LARGE = 1 << 16  # entries; a larger array is not doubled, because what stays unused counts more than copying
 
 
-def record(*fields: tuple[str, str]) -> np.dtype[Any]:
-    """An aligned record type; its fields are attributes in plain Python as they are in kernels."""
-    return np.dtype((np.record, np.dtype(list(fields), align=True)))
+def record(*fields: tuple[str, str], packed: bool = False) -> np.dtype[Any]:
+    """A record type, aligned unless packed; its fields are attributes in plain Python as they are in kernels.
+
+    Packed records have no gaps: for what there is so much of that the bytes saved count more than a field that lies
+    across two lines of the processor's cache.
+    """
+    return np.dtype((np.record, np.dtype(list(fields), align=not packed)))
 
 
 def with_room(array: Array, n: int) -> Array:

@@ -35,11 +35,13 @@ BUFFER = record(
 ENTRY = record(
     ("rank", "f8"),
     ("message", "i4"),
-    ("mark", "i4"),  # twice the number of better entries known to outlive it, plus 1 if the subscriber was told of it
+    ("mark", "i2"),  # twice the number of better entries known to outlive it, plus 1 if the subscriber was told of it
+    packed=True,
 )
 WAITING = record(("slot", "i4"), ("next", "i4"))  # next: position + 1 of the next one, 0 at the end
 CHANGE = record(("rank", "f8"), ("event", "i4"), ("slot", "i4"), ("message", "i4"), ("sign", "i4"))
 
+MOST_MARK = 2**15 - 2  # of marks without the 1: they count no further, which only keeps what might be dropped
 LINE = 4  # entries that a line of the processor's cache holds
 
 _TOO_LARGE = 2  # a block so many size classes above what a buffer needs is exchanged

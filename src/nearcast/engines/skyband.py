@@ -16,6 +16,7 @@ import numpy as np
 
 from nearcast.columns.messages import FOREVER
 from nearcast.engines.buffers import (
+    MOST_MARK,
     N_BUFFERED,
     N_KEPT,
     N_OFFERED,
@@ -176,7 +177,7 @@ def offer(results, messages, slot, message, rank, event, policy):
         above, entry = entries[at - 1], entries[at]
         mark = above.mark
         if counts and (until == FOREVER or rows[above.message].expires_at <= until):
-            mark += 2
+            mark += 2 if mark < MOST_MARK else 0
             beaten = beaten or mark >> 1 >= buffer.k
         entry.rank, entry.message, entry.mark = above.rank, above.message, mark
         at -= 1
@@ -184,7 +185,7 @@ def offer(results, messages, slot, message, rank, event, policy):
     entry.rank, entry.message, entry.mark = rank, message, 0
     if counts and policy.newest == UNLIMITED:  # else nobody who is here outlives it
         n_better = n_outliving(results, messages, buffer, at - start, until)
-        entry.mark = 2 * n_better
+        entry.mark = min(2 * n_better, MOST_MARK)
         beaten = beaten or n_better >= buffer.k
     buffer.n_entries += 1
     counters[N_KEPT] += 1
@@ -243,7 +244,7 @@ def thin_out(best, messages, k, policy):
     for i in range(n):
         if outlived[i] < k:
             to = best[n_kept]
-            to.key, to.slot, to.sequence = best[i].key, best[i].slot, 2 * outlived[i]
+            to.key, to.slot, to.sequence = best[i].key, best[i].slot, min(2 * outlived[i], MOST_MARK)
             n_kept += 1
     return n_kept
 
