@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 import time
+import weakref
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -50,8 +52,8 @@ class Pipeline(Case):
     def prepare(self) -> None:
         sizes = self.sizes
         _stop_spark()  # that of a case before has its files where there is no folder any more
-        self.held = tempfile.TemporaryDirectory(prefix="nearcast-bench-")  # gone with the case
-        self.folder = Path(self.held.name)
+        self.folder = Path(tempfile.mkdtemp(prefix="nearcast-bench-"))
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)  # gone with the case
         self.stream = Stream(sizes["messages"], self.seed)
         self.source = self.stream.source
         first = self.stream.take(max(sizes["window"], sizes["batch"]))
