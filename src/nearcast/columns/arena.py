@@ -133,7 +133,7 @@ class Ragged:
 
     @property
     def nbytes(self) -> int:
-        return sum(pool.nbytes for pool in self.pools.values())
+        return sum(pool[: self.used].nbytes for pool in self.pools.values())
 
     def state(self) -> State:
         return {"dead": self.dead, **{name: pool[: self.used] for name, pool in self.pools.items()}}
