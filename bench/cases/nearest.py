@@ -53,8 +53,12 @@ def engine_class(name: str, sizes: dict[str, Any]) -> Callable[..., NearestEngin
         settings = {"words": "m", "height": "height", "update_ratio": "theta"}
         ordered = OrderedSettings(**{field: sizes[key] for field, key in settings.items() if key in sizes})
         return partial(NearestEngine, ordered=ordered, grid=GridSettings(finest=sizes.get("finest")))
-    if name == "keyword":
+    if name == "boxed":
         return partial(NearestEngine, grid=GridSettings(finest=0))
+    if name == "keyword":
+        from bench.rivals.words_only import WordsOnlyEngine
+
+        return WordsOnlyEngine
     if name == "space":
         from bench.rivals.space_only import SpaceOnlyEngine
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bench.cases.sharded import SIZES
+from bench.cases.sharded import SIZES, WAYS, Sharded
 from bench.figures import dkm_table_2
 
 FIGURE = replace(
@@ -13,5 +13,8 @@ FIGURE = replace(
         "come and 100 leave with every 1,000 messages"
     ),
     expected="DkM-SKS at most 0.05 apart and below KOP and SOP; its busiest shard at least 5 times as fast as theirs",
+    series={
+        name: (Sharded, way) for name, way in {**WAYS, "KOP, boxed": {"method": "keyword", "engine": "boxed"}}.items()
+    },
     sizes={**SIZES, "subscriptions": 1_000_000, "before": 300_000, "published": 10_000},
 )

@@ -1,0 +1,47 @@
+"""The keyword-only worker index: one inverted file of all any-word subscriptions, wherever they are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Ints
+from nearcast.columns.subscriptions import PointLayout
+from nearcast.engines.buffers import BUFFER
+from nearcast.engines.nearest import NearestEngine
+from nearcast.engines.nearest_any import GridIndex, Settings
+from nearcast.engines.offering import VERIFIED
+from nearcast.space.space import Space
+
+
+class WordsOnly(GridIndex):
+    """The grid with one cell, in which everybody is filed as if nothing had been found yet.
+
+    Paper: [DKMSKS] section 3.1, the worker of keyword-oriented partition.
+    """
+
+    def __init__(self, space: Space) -> None:
+        super().__init__(space, Settings(finest=0))
+        self._open = np.zeros(0, dtype=BUFFER)
+
+    def file(
+        self, filed: Array, subscriptions: PointLayout, buffers: Array, slots: Ints, n_all: int, n_terms: int
+    ) -> None:
+        if self._open.size < buffers.size:
+            self._open = np.zeros(buffers.size, dtype=BUFFER)
+            self._open["floor"] = -np.inf
+        super().file(filed, subscriptions, self._open, slots, n_all, n_terms)
+
+
+class WordsOnlyEngine(NearestEngine):
+    """`Nearest` with the keyword-only index for any word: whoever shares a word is compared by distance."""
+
+    def _start(self) -> None:
+        super()._start()
+        self._any = WordsOnly(self.around.space)
+
+    def _close(self) -> None:
+        assert self._turn is not None
+        self._n_verified += int(self._turn.read[VERIFIED])
+        self._filed["widened"][self._widened] = 0
+        self._turn = self._scene = None
+        self._widened, self._n_extras = [], 0
