@@ -59,6 +59,10 @@ def engine_class(name: str, sizes: dict[str, Any]) -> Callable[..., NearestEngin
         from bench.rivals.words_only import WordsOnlyEngine
 
         return WordsOnlyEngine
+    if name == "regions":
+        from bench.rivals.region_lists import RegionListsEngine
+
+        return RegionListsEngine
     if name == "space":
         from bench.rivals.space_only import SpaceOnlyEngine
 

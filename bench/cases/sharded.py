@@ -12,8 +12,12 @@ from bench.cases.messages import Stream, admit, batches
 from bench.cases.nearest import PLACES, engine_class
 from bench.cases.within import STOP_WORDS, compare
 from bench.figure import Case, Counts, Stopwatch, WrongAnswer
+from bench.rivals.region_lists import RegionListsEngine
 from nearcast.cluster.partition import Partition, Settings, fit
-from nearcast.columns.arena import Ints
+from nearcast.cluster.sample import Sample
+from nearcast.cluster.sets import space_sets
+from nearcast.cluster.touching import touching
+from nearcast.columns.arena import Ints, with_room
 from nearcast.columns.decode import Rules, decode_subscriptions
 from nearcast.columns.subscriptions import PointRows, PointTable
 from nearcast.engines.checks import NEAREST
@@ -33,7 +37,7 @@ WAYS = {
     "DkM-SKS": {"method": "dkm", "engine": "nearest"},
     "DkM-SKS by sets": {"method": "dkm", "by_set": True, "engine": "nearest"},
     "KOP": {"method": "keyword", "engine": "keyword"},
-    "SOP": {"method": "space", "engine": "space"},
+    "SOP": {"method": "space", "engine": "regions"},
     "PS2Stream-like": {"method": "ps2stream", "engine": "nearest"},
 }
 SIZES = {"messages": PLACES, "subscriptions": 200_000, "shards": 20, "k": 10, "before": 200_000, "published": 5_000,
@@ -50,7 +54,7 @@ _SOURCE = 300_000  # messages that subscriptions are drawn from
 
 
 class Shard:
-    """A table and an engine; `work` counts the CPU time of what it is given."""
+    """A table and an engine."""
 
     def __init__(self, around: Surroundings, name: str) -> None:
         self.around = around
@@ -58,19 +62,24 @@ class Shard:
         self.policy = policy_of(around, COST, 0.0)
         self.engine = self.make("nearest")
         self.name = name
-        self.cpu_ns = 0
+        self.sets: Ints = np.zeros(0, dtype=np.int32)  # of each slot, where the split was by sets
 
     def make(self, name: str) -> NearestEngine:
         """An engine without subscriptions."""
         return engine_class(name, {})(self.table, self.around, policy=self.policy)
 
-    def insert(self, given: pa.Table) -> None:
-        """Take subscriptions, all well-formed."""
+    def insert(self, given: pa.Table, sets: Ints | None = None) -> None:
+        """Take subscriptions, all well-formed; newcomers are a set of their own."""
         for part in decode_subscriptions(given, Rules(self.around.space, False, None)).parts:
             assert isinstance(part.given, PointRows)
             numbers = np.asarray(part.ids, np.int32)
             terms = self.around.vocabulary.encode(from_lists(part.words))
-            self.engine.insert(self.table.insert(part.given, terms, numbers, self.around.live.last))
+            slots = self.table.insert(part.given, terms, numbers, self.around.live.last)
+            self.sets = with_room(self.sets, self.table.slots.capacity)
+            self.sets[slots] = 0 if sets is None else sets
+            if isinstance(self.engine, RegionListsEngine):
+                self.engine.put_in_sets(self.sets)
+            self.engine.insert(slots)
 
     def remove(self, slots: Ints) -> None:
         """Forget subscriptions."""
@@ -81,6 +90,8 @@ class Shard:
         """Let the worker's own index take over."""
         if self.name != "nearest":
             before, self.engine = self.engine.state(), self.make(self.name)
+            if isinstance(self.engine, RegionListsEngine):
+                self.engine.put_in_sets(self.sets)
             self.engine.load(before)
             self.engine.refile()
 
@@ -124,12 +135,13 @@ class Sharded(Case):
         everyone = pa.concat_tables(drawn)
         before = self.stream.take(sizes["before"])
         self.partition, held = self.split(everyone.slice(0, n), before)
+        sets = self.sets_of(everyone.slice(0, n), before)
         self.coming = everyone.slice(n)
         self.shards = [Shard(around, sizes["engine"]) for _ in range(sizes["shards"])]
         for number, shard in enumerate(self.shards):
             own = everyone.slice(0, n).filter(pa.array(held == number))
             if own.num_rows:
-                shard.insert(own)
+                shard.insert(own, sets[held == number])
         for batch in batches(before, STEP):
             steps = admit(self.live, self.stream.space, batch)
             for shard in self.shards:
@@ -152,6 +164,17 @@ class Sharded(Case):
         names = ("theta", "gamma1", "gamma2", "by_set")
         settings = Settings(window=False, **{name: self.sizes[name] for name in names if name in self.sizes})
         return fit(self.sizes["method"], given, before, self.sizes["shards"], self.stream.space, settings=settings)
+
+    def sets_of(self, given: pa.Table, before: pa.Table) -> Ints:
+        """The set of each subscription, from 1 on, where whole sets were dealt out; else 0."""
+        sets: Ints = np.zeros(given.num_rows, dtype=np.int32)
+        if self.sizes["method"] == "space":
+            sample = Sample(self.stream.space, before, None)
+            found = touching(given, sample)
+            order, parts = space_sets(found, sample, Settings().theta * self.sizes["shards"])
+            for number, part in enumerate(parts, start=1):
+                sets[found.rows[order.of(part.set)]] = number
+        return sets
 
     def check(self) -> int:
         steps = admit(self.live, self.stream.space, self.stream.take(self.sizes["checked"]))

@@ -55,7 +55,7 @@ def test_moves(rival: Contender, window: nc.Window | None) -> None:
     contract.test_many_at_once_fill_and_move_like_one_by_one(rival, window)
 
 
-@pytest.mark.parametrize("name", ["iq_tree", "ap_tree", "fast", "boxed", "keyword", "space"])
+@pytest.mark.parametrize("name", ["iq_tree", "ap_tree", "fast", "boxed", "keyword", "regions", "space"])
 def test_filters_of_nearest(name: str) -> None:
     """Indexes in the place of our own, with balls that close, shrink, grow and move."""
     rival = Contender("nearest", name, part("cases.nearest").engine_class(name, {}))
