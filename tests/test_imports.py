@@ -93,6 +93,7 @@ def test_public_names_are_imported_when_asked_for() -> None:
         "assert 'numba' not in sys.modules, 'planning a stream and showing help must not wait for Numba'\n"
         "assert set(nearcast.__all__) <= set(dir(nearcast))\n"
         "for name in nearcast.__all__: assert getattr(nearcast, name).__name__ == name\n"
+        "assert nearcast.errors.InvalidInput is nearcast.InvalidInput\n"
         "assert not hasattr(nearcast, 'nothing')"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -5,6 +5,7 @@ processes that only plan a stream, or show help, need neither.
 """
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -72,11 +73,13 @@ _MODULES = {name: f"nearcast.{module}" for module, names in _NAMES.items() for n
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name."""
-    if name not in _MODULES:
-        raise AttributeError(f"module 'nearcast' has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
-    return value
+    """Import a public name, or a module of the package."""
+    if name in _MODULES:
+        value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
+        return value
+    if importlib.util.find_spec(f"nearcast.{name}") is not None:
+        return importlib.import_module(f"nearcast.{name}")
+    raise AttributeError(f"module 'nearcast' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
