@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Ints
+from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.subscriptions import PointLayout
 from nearcast.engines.buffers import BUFFER
 from nearcast.engines.nearest import NearestEngine
 from nearcast.engines.nearest_any import GridIndex, Settings
-from nearcast.engines.offering import VERIFIED
 from nearcast.space.space import Space
 
 
@@ -39,9 +38,5 @@ class WordsOnlyEngine(NearestEngine):
         super()._start()
         self._any = WordsOnly(self.around.space)
 
-    def _close(self) -> None:
-        assert self._turn is not None
-        self._n_verified += int(self._turn.read[VERIFIED])
-        self._filed["widened"][self._widened] = 0
-        self._turn = self._scene = None
-        self._widened, self._n_extras = [], 0
+    def _follow(self, slots: Longs) -> None:
+        self._filed["widened"][slots] = 0

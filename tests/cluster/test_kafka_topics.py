@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cluster.scenes import events
-from cluster.taking import taken_once
+from cluster.taking import read_alike, taken_once
 from nearcast.cluster.kafka_topics import KafkaTopic
 from nearcast.cluster.sources import Input
 from nearcast.cluster.store import Store
@@ -29,12 +29,12 @@ def server() -> Iterator[str]:
     del host
 
 
-def fill(server: str, topic: str, rows: list[Any]) -> None:
-    """Row after row to one of the first three of the broker's four partitions."""
+def fill(server: str, topic: str, rows: list[Any], partitions: int = 3) -> None:
+    """Row after row to one of the first of the broker's four partitions."""
     producer = kafka.Producer({"bootstrap.servers": server, "log_level": 2})
     for number, row in enumerate(rows):
         value = row if row is None or isinstance(row, str) else json.dumps(row)
-        producer.produce(topic, value, partition=number % 3)
+        producer.produce(topic, value, partition=number % partitions)
     assert producer.flush(30) == 0
 
 
@@ -49,6 +49,12 @@ def test_each_record_is_taken_once(server: str, tmp_path: Path, monkeypatch: pyt
     assert len(refused) == 2
     assert refused[0].startswith("row must be JSON")
     assert refused[1] == "value is required: the row as JSON"
+
+
+def test_spark_reads_like_one_process(spark: Any, server: str, tmp_path: Path) -> None:
+    fill(server, "spread", events(4, 20), 1)
+    given = Input(f"kafka://{server}/spread", "events")
+    assert read_alike(spark, tmp_path, [], {given: stream_at(given.path)}).num_rows == 20
 
 
 def test_what_cannot_be_reached_is_named(server: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import socket
 import subprocess
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,11 +16,13 @@ from typing import Any
 
 import pytest
 
-from cluster.scenes import SPACE, WINDOW, answer, events
-from cluster.taking import taken_once
+from cluster.scenes import SPACE, WINDOW, answer, events, read_updates, write_lines
+from cluster.taking import read_alike, taken_once
+from nearcast.cluster.intake import Head
 from nearcast.cluster.pipeline import Options, run
+from nearcast.cluster.progress import Totals
 from nearcast.cluster.redis_streams import RedisStream, enter_updates
-from nearcast.cluster.sources import Input
+from nearcast.cluster.sources import Input, find_files
 from nearcast.cluster.store import Store
 from nearcast.cluster.streams import stream_at
 from nearcast.errors import InvalidInput, SetupError
@@ -78,6 +82,20 @@ def test_each_entry_is_taken_once(server: str, tmp_path: Path, monkeypatch: pyte
     assert len(refused) == 2
 
 
+def test_files_and_streams_are_put_in_order_together(spark: Any, server: str, tmp_path: Path) -> None:
+    made = events(7, 90)
+    (tmp_path / "some.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made[::3]))
+    fill(server, "one", [*made[1::3], "{broken"])
+    fill(server, "two", made[2::3])
+    files = find_files([Input(str(tmp_path / "some.jsonl"), "events")])
+    streams = [Input(f"{server}/{name}", "events") for name in ("one", "two")]
+    table = read_alike(spark, tmp_path, files, {given: stream_at(given.path) for given in streams})
+    assert table.num_rows == 91
+    known = [ts for ts in table.column("ts").to_pylist() if ts is not None]
+    assert known == sorted(known)
+    assert table.column("file").unique().sort().to_pylist() == [0, 1, 2]
+
+
 def test_a_run_from_stream_to_stream(spark: Any, server: str, tmp_path: Path) -> None:
     stream = events(5, 200)
     fill(server, "events", stream)
@@ -99,6 +117,26 @@ def test_a_run_from_stream_to_stream(spark: Any, server: str, tmp_path: Path) ->
         enter_updates(sink, tmp_path / "out", 3)
         enter_updates(sink, tmp_path / "out", 3)
         assert client.xlen("updates") == 2 * n_entries
+
+
+def test_who_subscribes_in_a_file_sees_what_waits_in_a_stream(spark: Any, server: str, tmp_path: Path) -> None:
+    made = sorted(events(6, 240), key=lambda event: event["ts"])
+    cut = next(i for i in range(160, 240) if made[i]["ts"] != made[i - 1]["ts"])
+    write_lines(tmp_path / "people.jsonl", [row for row in made[:cut] if row["event"] != "publish"])
+    fill(server, "posts", [row for row in made[:cut] if row["event"] == "publish"])
+    asked = Options(
+        (Input(f"{server}/posts", "events"), Input(str(tmp_path / "people.jsonl"), "events")), tmp_path / "out",
+        space=SPACE, window=WINDOW, shards=2, follow=True,
+    )  # fmt: skip
+
+    def watch(stage: str, totals: Totals, head: Head) -> None:
+        if totals.rows == cut and head.rows == cut:
+            fill(server, "posts", made[cut:])
+        elif totals.rows == 240:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    assert run(asked, watch).stopped
+    assert read_updates(tmp_path / "out") == answer(made).told
 
 
 def test_what_cannot_be_reached_is_named(server: str) -> None:

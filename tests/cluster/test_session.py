@@ -9,15 +9,18 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from nearcast.cluster.session import own_home
+from nearcast.cluster.session import make_home
 
 
-def test_the_home_is_the_installed_one_without_its_python_files() -> None:
-    home = Path(own_home())
+def test_the_home_is_the_installed_one_without_its_python_files(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    make_home(home)
+    (home / "work").mkdir()
+    make_home(home)
     assert (home / "bin" / "spark-submit").is_file()
     assert any((home / "jars").glob("spark-core*.jar"))
     assert not (home / "python").exists()
-    assert own_home() == str(home)
+    assert not (home / "work").exists()
 
 
 @pytest.mark.skipif("SPARK_HOME" in os.environ, reason="SPARK_HOME names another Spark")

@@ -22,8 +22,8 @@ def test_spark_orders_events_like_one_process(spark: Any, tmp_path: Path) -> Non
         lines = [json.dumps(event, ensure_ascii=False) for event in made[number::3]]
         (folder / f"{number}.jsonl").write_text("\n".join([*lines, "broken {"]) + "\n", encoding="utf-8")
     files = find_files([Input(str(folder), "events")])
-    alone = pa.concat_tables(in_memory(files))
-    spread = pa.concat_tables(on_spark(spark, tmp_path / "sorted")(files))
+    alone = pa.concat_tables(in_memory(files, []).tables)
+    spread = pa.concat_tables(on_spark(spark, tmp_path / "sorted")(files, []).tables)
     assert alone.num_rows == 303
     assert spread.to_pylist() == alone.to_pylist()
     assert not (tmp_path / "sorted").exists()

@@ -1,9 +1,10 @@
-"""New files go in; numbered batches of events in one order come out, written down before anything looks at them.
+"""New files and entries of streams go in; numbered batches of events in one order come out, written down before
+anything looks at them.
 
-All files that one intake takes are put in order together: by `ts` (none first), subscription events before messages,
-then by id, then as they stand in the files. The order is over the whole intake, so how it is then cut into batches does
-not show in any answer. In a run over stored files everything is one intake: the order is that of all the
-input. In a run that follows folders, each look at the folders that finds new files is an intake; files that
+All that one intake takes is put in order together: by `ts` (none first), subscription events before messages, then by
+id, then as rows stand in files and streams. The order is over the whole intake, so how it is then cut into batches does
+not show in any answer. In a run over what is there already, everything is one intake: the order is that of all the
+input. In a run that follows folders and streams, each look that finds something new is an intake; files that
 arrive in the order of their `ts` therefore give the same answers as when all of them are there from the start.
 
 Here is also where the text of messages is split into words, once for all shards. A batch is part of the log that a
@@ -32,7 +33,23 @@ BATCH_ROWS = 20_000  # what a batch holds unless told otherwise
 # The keys of the order; nulls first. `late` is 0 for subscription events and 1 for messages.
 ORDER = ("ts", "late", "number", "name", "file", "row")
 
-Stage = Callable[[list[SourceFile]], Iterator[pa.Table]]  # files -> their events in order, in pieces of any size
+
+class Unread(NamedTuple):
+    """A stream, and what of it was read before."""
+
+    stream: Stream
+    given: Input
+    offset: Offset
+
+
+class Staged(NamedTuple):
+    """What was read: events in order, in pieces of any size, and how far streams were read, by their addresses."""
+
+    tables: Iterable[pa.Table]
+    offsets: Mapping[str, Offset]
+
+
+Stage = Callable[[list[SourceFile], list[Unread]], Staged]
 
 
 class Head(NamedTuple):
@@ -86,23 +103,22 @@ class Intake:
         now = {file: (file.size, file.changed_ns) for file in files}
         return [file for file, state in now.items() if self._seen.get(file.path, state) != state]
 
-    def take(self, files: list[SourceFile], stage: Stage | None = None) -> Head:
-        """Read `files`, write their batches, and make them known; return how far the intake has come.
+    def unread(self, streams: Mapping[Input, Stream]) -> list[Unread]:
+        """Those of `streams` that have more than was taken."""
+        known = [
+            Unread(stream, given, Offset(*self.head.offsets.get(given.path, Offset())))
+            for given, stream in streams.items()
+        ]
+        return [one for one in known if one.stream.has_more(one.offset)]
 
-        `stage` reads the files and puts their events in order; `in_memory` unless told otherwise.
+    def take(self, files: list[SourceFile], unread: list[Unread] | None = None, stage: Stage | None = None) -> Head:
+        """Read files and streams, write their batches, and make them known; return how far the intake has come.
+
+        `stage` reads them and puts their events in order; `in_memory` unless told otherwise.
         """
-        tables = (stage or in_memory)(files)
-        return self._write(tables, [(file.path, file.size, file.changed_ns) for file in files], self.head.offsets)
-
-    def take_streams(self, streams: Mapping[Input, Stream]) -> Head:
-        """Read what is new in streams; all of it is put in order together. Nothing happens if there is nothing."""
-        pieces, offsets = [], dict(self.head.offsets)
-        for number, (given, stream) in enumerate(streams.items()):
-            before = Offset(*self.head.offsets.get(given.path, Offset()))
-            for table, after in stream.read(given.role, number, before):
-                pieces.append(table)
-                offsets[given.path] = after
-        return self._write(in_order(pieces), [], offsets) if pieces else self.head
+        staged = (stage or in_memory)(files, unread or [])
+        taken = [(file.path, file.size, file.changed_ns) for file in files]
+        return self._write(staged.tables, taken, {**self.head.offsets, **staged.offsets})
 
     def _write(
         self, tables: Iterable[pa.Table], taken: list[tuple[str, int, int]], offsets: Mapping[str, tuple[str, int]]
@@ -155,9 +171,15 @@ def with_words(table: pa.Table) -> pa.Table:
     return table
 
 
-def in_memory(files: list[SourceFile]) -> Iterator[pa.Table]:
-    """All events of `files` in order, read and sorted in this process."""
-    yield from in_order([piece for number, file in enumerate(files) for piece in read_file(file, number)])
+def in_memory(files: list[SourceFile], unread: list[Unread]) -> Staged:
+    """All events of `files` and streams in order, read and sorted in this process."""
+    pieces = [piece for number, file in enumerate(files) for piece in read_file(file, number)]
+    offsets = {}
+    for number, (stream, given, before) in enumerate(unread, len(files)):
+        for piece, offset in stream.read(given.role, number, before):
+            pieces.append(piece)
+            offsets[given.path] = offset
+    return Staged(in_order(pieces), offsets)
 
 
 def in_order(pieces: list[pa.Table]) -> Iterator[pa.Table]:

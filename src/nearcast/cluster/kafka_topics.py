@@ -61,10 +61,16 @@ class KafkaTopic:
         )
         self._partitions()
 
+    def has_more(self, offset: Offset) -> bool:
+        """Does anything stand behind an offset?"""
+        ends = self._ends()
+        places = _places(offset, ends)
+        return any(places[partition] < high for partition, (_, high) in ends.items())
+
     def read(self, role: str, number: int, offset: Offset) -> Iterator[tuple[pa.Table, Offset]]:
         """What stands behind an offset, in pieces, and where each ends; `number` is the column ``file``."""
-        ends, known = self._ends(), json.loads(offset.entry or "{}")
-        places = {partition: known.get(str(partition), low) for partition, (low, _) in ends.items()}
+        ends = self._ends()
+        places = _places(offset, ends)
         for partition, (low, _) in ends.items():
             if places[partition] < low:
                 lost = f"partition {partition} begins at {low}, but {places[partition]} was to be read next"
@@ -123,3 +129,9 @@ class KafkaTopic:
     def _ends(self) -> dict[int, tuple[int, int]]:
         """For each partition its first offset and the one behind its last."""
         return {number: self._ask("get_watermark_offsets", self._place(number)) for number in self._partitions()}
+
+
+def _places(offset: Offset, ends: dict[int, tuple[int, int]]) -> dict[int, int]:
+    """Where to go on in each partition; in one that was not seen before, with its first record."""
+    known = json.loads(offset.entry or "{}")
+    return {partition: known.get(str(partition), low) for partition, (low, _) in ends.items()}

@@ -153,10 +153,8 @@ def run(options: Options, watch: Watch = lambda stage, totals, head: None) -> Re
         new = intake.new_files(files)
         changed = tuple(file.path for file in intake.changed_files(files))
         stopped = False
-        if not options.follow:
-            intake.take_streams(inputs.streams)
         inputs.connect_sink(store)
-        if options.follow or new or before.next_batch < intake.head.batches:
+        if options.follow or new or intake.unread(inputs.streams) or before.next_batch < intake.head.batches:
             pipeline = _Pipeline(store, settings, intake, inputs, watch, before)
             stopped = pipeline.work([] if options.follow else new)  # a followed file may still be growing
         totals = read_totals(store)
@@ -210,9 +208,13 @@ class _Pipeline:
         self._balance = Balance(settings.n_shards, options.balance, options.balance_after)
 
     def work(self, new: list[SourceFile]) -> bool:
-        """Read `new` files, small ones while Spark starts, then run to the end; return whether it was stopped."""
+        """Read `new` files, small ones while Spark starts, then run to the end; return whether it was stopped.
+
+        Streams are read by Spark, and together with the files.
+        """
         problems: list[BaseException] = []
-        by_spark = is_large(new)
+        unread = [] if self._options.follow else self._intake.unread(self._inputs.streams)
+        by_spark = is_large(new) or bool(unread)
         early = [] if by_spark else new
         reading = threading.Thread(target=self._read, args=(early, problems), name="nearcast-intake", daemon=True)
         warming = threading.Thread(target=compile_aside, name="nearcast-warm", daemon=True)
@@ -231,7 +233,7 @@ class _Pipeline:
         if by_spark:
             self._watch("read", self._totals, self._intake.head)
             try:
-                self._intake.take(new, self._on_spark(spark))
+                self._intake.take(new, unread, self._on_spark(spark))
             except (NearcastError, OSError):
                 raise
             except Exception as error:  # whatever Spark throws when it breaks down
@@ -270,13 +272,18 @@ class _Pipeline:
             problems.append(error)
 
     def _on_spark(self, spark: SparkSession) -> Stage:
-        return on_spark(spark, self._store.checkpoint / "sorted")
+        return on_spark(spark, self._store.checkpoint / "staged")
 
     def _wait(self, query: StreamingQuery, spark: SparkSession) -> None:
-        """Wait until everything is processed; with `follow`, feed the query what is new meanwhile."""
+        """Wait until everything is processed; with `follow`, feed the query what is new meanwhile.
+
+        Streams are looked at from the second look on, which finds the files that were there at the start: whoever
+        subscribes in a file sees what waits in a stream.
+        """
         from pyspark.errors import StreamingQueryException
 
         settling: dict[str, SourceFile] = {}
+        looks = 0
         busy_at = time.monotonic()
         try:
             while not query.awaitTermination(_LOOK_S if self._options.follow else _ENDED_S):  # type: ignore[arg-type]
@@ -288,10 +295,12 @@ class _Pipeline:
                 new = self._intake.new_files(self._inputs.files())
                 ready = [file for file in new if settling.get(file.path) == file]  # unchanged since the last look
                 settling = {file.path: file for file in new}
+                looks += 1
+                unread = self._intake.unread(self._inputs.streams) if looks > 1 else []
                 n_before = self._n_batches
-                if ready:
-                    self._intake.take(ready, self._on_spark(spark) if is_large(ready) else None)
-                self._intake.take_streams(self._inputs.streams)
+                if ready or unread:
+                    waited = looks == 2 and bool(unread)
+                    self._intake.take(ready, unread, self._on_spark(spark) if waited or is_large(ready) else None)
                 if self._n_batches > n_before:
                     self._watch("run", self._totals, self._intake.head)
                     busy_at = time.monotonic()

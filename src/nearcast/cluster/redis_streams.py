@@ -3,8 +3,7 @@
 An entry's field `json` holds one row in the JSON form. In: what was read counts from the moment that the intake's
 head, which holds the offset too, is replaced, so that an entry is taken once, whenever a run is killed. Out: the
 updates of a batch are entered in one transaction with the number of the batch, so that one that is there already is not
-entered again. Neither goes through Spark, which here hands out turns and not events: as with files, the driver reads,
-and what shards wrote is passed on.
+entered again.
 """
 
 from __future__ import annotations
@@ -62,6 +61,10 @@ class RedisStream:
             return getattr(self._client, what)(*given, **named)
         except self._errors as error:
             raise SetupError(f"Redis at {self.address}: {error}") from error
+
+    def has_more(self, offset: Offset) -> bool:
+        """Does anything stand behind an offset?"""
+        return bool(self._ask("xrange", self._name, f"({offset.entry or _START}", count=1))
 
     def read(self, role: str, number: int, offset: Offset) -> Iterator[tuple[pa.Table, Offset]]:
         """What stands behind an offset, in pieces, and where each ends; `number` is the column ``file``."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import functools
 import importlib.util
 import os
+import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,7 +52,7 @@ def start_session(master: str, n_shards: int, folder: Path) -> SparkSession:
     n_shards
         Partitions of the shuffle.
     folder
-        Where Spark's log and scratch files go.
+        Where Spark lives on one machine, and where its log and scratch files go.
 
     Raises
     ------
@@ -87,7 +85,7 @@ def start_session(master: str, n_shards: int, folder: Path) -> SparkSession:
         builder = builder.config(f"spark.{where}.extraJavaOptions", flags)
     log = folder / "spark.log"
     try:
-        with _stderr_to(log), _home() if on_this_machine else contextlib.nullcontext():
+        with _stderr_to(log), _living_in(folder / "home") if on_this_machine else contextlib.nullcontext():
             session = builder.getOrCreate()
     except Exception as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -96,30 +94,29 @@ def start_session(master: str, n_shards: int, folder: Path) -> SparkSession:
     return session
 
 
-@functools.cache
-def own_home() -> str:
-    """A home for Spark that is the installed one but for its Python files; it is gone when this process ends.
+def make_home(home: Path) -> None:
+    """Make a home for Spark that is the installed one but for its Python files, in place of one that is there.
 
     Spark has its Python files in an archive, too, which every process that it starts prefers to the installed ones, and
     compiles anew: 1 s of processor time each (2026-11). It also writes logs of executors to its home.
     """
     from pyspark.find_spark_home import _find_spark_home
 
-    home = tempfile.TemporaryDirectory(prefix="nearcast-spark-")
-    atexit.register(home.cleanup)
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
     for part in Path(_find_spark_home()).iterdir():
         if part.name not in ("python", "work"):
-            (Path(home.name) / part.name).symlink_to(part)
-    return home.name
+            (home / part.name).symlink_to(part)
 
 
 @contextlib.contextmanager
-def _home() -> Iterator[None]:
-    """Have the Java process that is started inside live in `own_home`, unless the user has named another home."""
+def _living_in(home: Path) -> Iterator[None]:
+    """Have the Java process that is started inside live in this home, unless the user has named another."""
     if "SPARK_HOME" in os.environ:
         yield
         return
-    os.environ["SPARK_HOME"] = own_home()
+    make_home(home)
+    os.environ["SPARK_HOME"] = str(home.absolute())
     try:
         yield
     finally:

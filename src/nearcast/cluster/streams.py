@@ -23,6 +23,9 @@ class Offset(NamedTuple):
 class Stream(Protocol):
     """Something to read events from, again and again."""
 
+    def has_more(self, offset: Offset) -> bool:
+        """Does anything stand behind an offset?"""
+
     def read(self, role: str, number: int, offset: Offset) -> Iterator[tuple[pa.Table, Offset]]:
         """What stands behind an offset, in pieces, and where each ends; `number` is the column ``file``."""
 

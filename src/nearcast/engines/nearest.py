@@ -146,12 +146,16 @@ class NearestEngine(KeeperEngine):
         )
 
     def _close(self) -> None:
-        """After a turn: draw the boxes of balls that shrank, and file anew where finer cells will do."""
+        """After a turn, let the indexes follow the balls that may have changed in it."""
         assert self._turn is not None
         self._n_verified += int(self._turn.read[VERIFIED])
         slots = np.concatenate([self._turn.pairs & 0xFFFFFFFF, np.array(self._widened, dtype=np.int64)])
         self._turn = self._scene = None
         self._widened, self._n_extras = [], 0
+        self._follow(slots)
+
+    def _follow(self, slots: Longs) -> None:
+        """Draw the boxes of balls that shrank, and file anew where finer cells will do."""
         moved = np.empty(slots.size, dtype=np.int32)
         space, deepest = self.around.space, (self._all.height, self._any.deepest(len(self.table)))
         n = follow(
