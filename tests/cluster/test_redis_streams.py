@@ -24,7 +24,7 @@ from nearcast.cluster.progress import Totals
 from nearcast.cluster.redis_streams import RedisStream, enter_updates
 from nearcast.cluster.sources import Input, find_files
 from nearcast.cluster.store import Store
-from nearcast.cluster.streams import stream_at
+from nearcast.cluster.streams import Offset, stream_at
 from nearcast.errors import InvalidInput, SetupError
 
 redis = pytest.importorskip("redis", reason="the client is not installed: pip install 'nearcast[redis]'")
@@ -119,7 +119,10 @@ def test_a_run_from_stream_to_stream(spark: Any, server: str, tmp_path: Path) ->
         assert client.xlen("updates") == 2 * n_entries
 
 
-def test_who_subscribes_in_a_file_sees_what_waits_in_a_stream(spark: Any, server: str, tmp_path: Path) -> None:
+def test_who_subscribes_in_a_file_sees_what_waits_in_a_stream(
+    spark: Any, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nearcast.cluster.staging.LARGE_ENTRIES", 10)
     made = sorted(events(6, 240), key=lambda event: event["ts"])
     cut = next(i for i in range(160, 240) if made[i]["ts"] != made[i - 1]["ts"])
     write_lines(tmp_path / "people.jsonl", [row for row in made[:cut] if row["event"] != "publish"])
@@ -137,6 +140,19 @@ def test_who_subscribes_in_a_file_sees_what_waits_in_a_stream(spark: Any, server
 
     assert run(asked, watch).stopped
     assert read_updates(tmp_path / "out") == answer(made).told
+
+
+def test_how_much_waits_is_known(server: str) -> None:
+    fill(server, "some", [{}] * 9)
+    stream = RedisStream(f"{server}/some")
+    assert stream.n_behind(Offset()) == 9
+    *_, (_, end) = stream.read("events", 0, Offset())
+    assert stream.n_behind(end) == 0
+    with client_of(server) as client:
+        client.xtrim("some", maxlen=0, approximate=False)
+    fill(server, "some", [{}] * 2)
+    assert stream.n_behind(end) == 2
+    assert RedisStream(f"{server}/none").n_behind(Offset()) == 0
 
 
 def test_what_cannot_be_reached_is_named(server: str) -> None:

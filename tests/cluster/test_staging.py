@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from cluster import scenes
-from nearcast.cluster.intake import in_memory
+from nearcast.cluster.intake import Unread, in_memory
 from nearcast.cluster.sources import Input, find_files
-from nearcast.cluster.staging import LARGE_BYTES, is_large, on_spark
+from nearcast.cluster.staging import LARGE_BYTES, LARGE_ENTRIES, is_large, on_spark
+from nearcast.cluster.streams import Offset
 
 
 def test_spark_orders_events_like_one_process(spark: Any, tmp_path: Path) -> None:
@@ -32,5 +33,8 @@ def test_spark_orders_events_like_one_process(spark: Any, tmp_path: Path) -> Non
 def test_only_large_inputs_go_to_spark(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"id": 1, "lon": 0, "lat": 0, "text": "x"}\n')
     files = find_files([Input(str(tmp_path), "messages")])
-    assert not is_large(files)
-    assert is_large([files[0]._replace(size=LARGE_BYTES)])
+    assert not is_large(files, [])
+    assert is_large([files[0]._replace(size=LARGE_BYTES)], [])
+    unread = Unread(None, Input("redis://a/b", "events"), Offset(), LARGE_ENTRIES)
+    assert is_large([], [unread])
+    assert not is_large(files, [unread._replace(n_entries=LARGE_ENTRIES - 1)])

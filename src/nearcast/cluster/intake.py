@@ -35,11 +35,12 @@ ORDER = ("ts", "late", "number", "name", "file", "row")
 
 
 class Unread(NamedTuple):
-    """A stream, and what of it was read before."""
+    """A stream, what of it was read before, and how many entries it has behind that, at most."""
 
     stream: Stream
     given: Input
     offset: Offset
+    n_entries: int
 
 
 class Staged(NamedTuple):
@@ -105,11 +106,13 @@ class Intake:
 
     def unread(self, streams: Mapping[Input, Stream]) -> list[Unread]:
         """Those of `streams` that have more than was taken."""
-        known = [
-            Unread(stream, given, Offset(*self.head.offsets.get(given.path, Offset())))
-            for given, stream in streams.items()
-        ]
-        return [one for one in known if one.stream.has_more(one.offset)]
+        found = []
+        for given, stream in streams.items():
+            offset = Offset(*self.head.offsets.get(given.path, Offset()))
+            n_entries = stream.n_behind(offset)
+            if n_entries:
+                found.append(Unread(stream, given, offset, n_entries))
+        return found
 
     def take(self, files: list[SourceFile], unread: list[Unread] | None = None, stage: Stage | None = None) -> Head:
         """Read files and streams, write their batches, and make them known; return how far the intake has come.
@@ -175,7 +178,7 @@ def in_memory(files: list[SourceFile], unread: list[Unread]) -> Staged:
     """All events of `files` and streams in order, read and sorted in this process."""
     pieces = [piece for number, file in enumerate(files) for piece in read_file(file, number)]
     offsets = {}
-    for number, (stream, given, before) in enumerate(unread, len(files)):
+    for number, (stream, given, before, _) in enumerate(unread, len(files)):
         for piece, offset in stream.read(given.role, number, before):
             pieces.append(piece)
             offsets[given.path] = offset

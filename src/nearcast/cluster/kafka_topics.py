@@ -61,11 +61,11 @@ class KafkaTopic:
         )
         self._partitions()
 
-    def has_more(self, offset: Offset) -> bool:
-        """Does anything stand behind an offset?"""
+    def n_behind(self, offset: Offset) -> int:
+        """How many records stand behind an offset, at most; 0 if there are none."""
         ends = self._ends()
         places = _places(offset, ends)
-        return any(places[partition] < high for partition, (_, high) in ends.items())
+        return sum(max(0, high - places[partition]) for partition, (_, high) in ends.items())
 
     def read(self, role: str, number: int, offset: Offset) -> Iterator[tuple[pa.Table, Offset]]:
         """What stands behind an offset, in pieces, and where each ends; `number` is the column ``file``."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import nearcast as nc
 from nearcast.cluster.balance import Balance
-from nearcast.cluster.intake import BATCH_ROWS, Head, Intake, Stage
+from nearcast.cluster.intake import BATCH_ROWS, Head, Intake, Stage, Unread
 from nearcast.cluster.log import Log
 from nearcast.cluster.partition import shard_key
 from nearcast.cluster.progress import Totals, metrics, read_totals, record_step
@@ -208,15 +208,12 @@ class _Pipeline:
         self._balance = Balance(settings.n_shards, options.balance, options.balance_after)
 
     def work(self, new: list[SourceFile]) -> bool:
-        """Read `new` files, small ones while Spark starts, then run to the end; return whether it was stopped.
-
-        Streams are read by Spark, and together with the files.
-        """
+        """Read `new` files and streams, while Spark starts if they are small, and run to the end; was it stopped?"""
         problems: list[BaseException] = []
         unread = [] if self._options.follow else self._intake.unread(self._inputs.streams)
-        by_spark = is_large(new) or bool(unread)
-        early = [] if by_spark else new
-        reading = threading.Thread(target=self._read, args=(early, problems), name="nearcast-intake", daemon=True)
+        by_spark = is_large(new, unread)
+        early = ([], []) if by_spark else (new, unread)
+        reading = threading.Thread(target=self._read, args=(*early, problems), name="nearcast-intake", daemon=True)
         warming = threading.Thread(target=compile_aside, name="nearcast-warm", daemon=True)
         self._watch("start", self._totals, self._intake.head)
         reading.start()
@@ -264,10 +261,10 @@ class _Pipeline:
                 query.stop()
         return False
 
-    def _read(self, files: list[SourceFile], problems: list[BaseException]) -> None:
+    def _read(self, files: list[SourceFile], unread: list[Unread], problems: list[BaseException]) -> None:
         try:
-            if files:
-                self._intake.take(files)
+            if files or unread:
+                self._intake.take(files, unread)
         except BaseException as error:
             problems.append(error)
 
@@ -299,8 +296,8 @@ class _Pipeline:
                 unread = self._intake.unread(self._inputs.streams) if looks > 1 else []
                 n_before = self._n_batches
                 if ready or unread:
-                    waited = looks == 2 and bool(unread)
-                    self._intake.take(ready, unread, self._on_spark(spark) if waited or is_large(ready) else None)
+                    waited = unread if looks == 2 else []
+                    self._intake.take(ready, unread, self._on_spark(spark) if is_large(ready, waited) else None)
                 if self._n_batches > n_before:
                     self._watch("run", self._totals, self._intake.head)
                     busy_at = time.monotonic()

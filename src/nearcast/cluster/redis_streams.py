@@ -62,9 +62,13 @@ class RedisStream:
         except self._errors as error:
             raise SetupError(f"Redis at {self.address}: {error}") from error
 
-    def has_more(self, offset: Offset) -> bool:
-        """Does anything stand behind an offset?"""
-        return bool(self._ask("xrange", self._name, f"({offset.entry or _START}", count=1))
+    def n_behind(self, offset: Offset) -> int:
+        """How many entries stand behind an offset, at most; 0 if there are none."""
+        if not self._ask("xrange", self._name, f"({offset.entry or _START}", count=1):
+            return 0
+        known = self._ask("xinfo_stream", self._name)
+        length = int(known["length"])
+        return max(1, min(length, int(known.get("entries-added", length)) - offset.n_read))
 
     def read(self, role: str, number: int, offset: Offset) -> Iterator[tuple[pa.Table, Offset]]:
         """What stands behind an offset, in pieces, and where each ends; `number` is the column ``file``."""

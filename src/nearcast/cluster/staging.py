@@ -22,14 +22,15 @@ from nearcast.cluster.streams import Offset
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-LARGE_BYTES = 64 << 20  # inputs of this size are worth Spark's detour
+LARGE_BYTES, LARGE_ENTRIES = 64 << 20, 100_000  # files, and streams, of this size are worth Spark's detour
 
 _FILE = "path string, role string, format string, size long, changed_ns long, number int"
 
 
-def is_large(files: list[SourceFile]) -> bool:
-    """Should Spark read these files?"""
-    return sum(file.size for file in files) >= LARGE_BYTES
+def is_large(files: list[SourceFile], unread: list[Unread]) -> bool:
+    """Should Spark read these files and streams?"""
+    n_bytes, n_entries = sum(file.size for file in files), sum(one.n_entries for one in unread)
+    return n_bytes >= LARGE_BYTES or n_entries >= LARGE_ENTRIES
 
 
 def on_spark(spark: SparkSession, folder: Path) -> Stage:

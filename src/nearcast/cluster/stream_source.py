@@ -1,7 +1,7 @@
 """Redis streams and Kafka topics as a source of Spark's: a task reads what stands behind an offset.
 
-Spark reads what waits when a run begins, which may be more than one process should hold and sort. What comes in later
-is little at a time, and the driver reads it by itself.
+Spark reads what waits when a run begins if that is more than one process should hold and sort. What is less, and what
+comes in later, the driver reads by itself.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ class Offset(NamedTuple):
 class Stream(Protocol):
     """Something to read events from, again and again."""
 
-    def has_more(self, offset: Offset) -> bool:
-        """Does anything stand behind an offset?"""
+    def n_behind(self, offset: Offset) -> int:
+        """How many entries stand behind an offset, at most; 0 if there are none."""
 
     def read(self, role: str, number: int, offset: Offset) -> Iterator[tuple[pa.Table, Offset]]:
         """What stands behind an offset, in pieces, and where each ends; `number` is the column ``file``."""
