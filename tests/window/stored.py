@@ -49,6 +49,15 @@ class Stored:
         self._terms, self._counts = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
         self._free: list[int] = []
 
+    def __len__(self) -> int:
+        return self.live_slots.size
+
+    @property
+    def live_slots(self) -> np.ndarray:
+        """Slots in use, oldest message first."""
+        slots = np.flatnonzero(self._rows["sequence"]).astype(np.int32)
+        return slots[np.argsort(self._rows["sequence"][slots])]
+
     @property
     def layout(self) -> MessageLayout:
         return MessageLayout(self._rows, self._terms, self._counts)

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nearcast.space.distance import EUCLIDEAN, HAVERSINE, distance
-from nearcast.window.curve import CURVE_BITS, at_least, grid_line, hilbert, squared_limit, to_point
+from nearcast.window.curve import CURVE_BITS, at_least, at_most, grid_line, hilbert, squared_limit, to_point
 
 LONS = st.one_of(st.sampled_from([-180.0, 180.0, 179.9999999, -179.9999999, 540.0, 0.0]), st.floats(-400.0, 400.0))
 LATS = st.one_of(st.sampled_from([-90.0, 90.0, 89.9999999, 0.0, 1e-9]), st.floats(-90.0, 90.0))
@@ -26,12 +26,13 @@ def _squared(metric: int, x1: float, y1: float, x2: float, y2: float) -> float:
 @example(179.9999999, 0.0, -179.9999999, 0.0)
 def test_bounds_hold_on_the_sphere(x1, y1, x2, y2):  # type: ignore[no-untyped-def]
     metres, squared = distance(HAVERSINE, x1, y1, x2, y2), _squared(HAVERSINE, x1, y1, x2, y2)
-    assert at_least(HAVERSINE, squared) <= metres
+    assert at_least(HAVERSINE, squared) <= metres <= at_most(HAVERSINE, squared)
     assert squared <= squared_limit(HAVERSINE, metres)
 
 
 def test_a_square_that_overflows_is_still_a_bound() -> None:
     assert at_least(EUCLIDEAN, float("inf")) <= distance(EUCLIDEAN, 0.0, 0.0, 1e155, 0.0)
+    assert at_most(EUCLIDEAN, float("inf")) == float("inf")
 
 
 @given(PLAIN, PLAIN, PLAIN, PLAIN)
@@ -39,7 +40,7 @@ def test_a_square_that_overflows_is_still_a_bound() -> None:
 @example(0.0, 0.0, 0.0, 7.794455169667081e-160)
 def test_bounds_hold_in_the_plane(x1, y1, x2, y2):  # type: ignore[no-untyped-def]
     length, squared = distance(EUCLIDEAN, x1, y1, x2, y2), _squared(EUCLIDEAN, x1, y1, x2, y2)
-    assert at_least(EUCLIDEAN, squared) <= length
+    assert at_least(EUCLIDEAN, squared) <= length <= at_most(EUCLIDEAN, squared)
     assert squared <= squared_limit(EUCLIDEAN, length)
 
 
@@ -47,6 +48,7 @@ def test_bounds_are_tight_for_near_places():
     metres = distance(HAVERSINE, 10.0, 50.0, 10.5, 50.3)
     squared = _squared(HAVERSINE, 10.0, 50.0, 10.5, 50.3)
     assert at_least(HAVERSINE, squared) == pytest.approx(metres, rel=1e-9)
+    assert at_most(HAVERSINE, squared) == pytest.approx(metres, rel=2e-7)
     assert squared_limit(HAVERSINE, metres) == pytest.approx(squared, rel=1e-9)
 
 

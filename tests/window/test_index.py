@@ -119,6 +119,24 @@ def test_gives_the_answers_of_the_scan_on_deep_segments(space, count, lifetime):
     _stream(Stored(7, space, count, lifetime), [2500, 30, 900, 2700, 1, 500, 1200], 20)
 
 
+@pytest.mark.parametrize("lifetime", [0, 15])
+@pytest.mark.parametrize("space", SPACES)
+def test_many_questions_are_asked_of_one_segment(space, lifetime, monkeypatch):  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(index_module, "MANY_LIVE", 1)
+    stored = Stored(5, space, 2000 if JIT else 300, lifetime)
+    fast, slow = _stream(stored, [1500, 600, 700] if JIT else [90, 500], 1)
+    assert fast.for_many(len(stored) // 30, stored, IDF) is fast
+    one = fast.for_many(len(stored), stored, IDF)
+    assert one.stats()["segments"] == 1 < fast.stats()["segments"]
+    _agree(stored, one, slow, 30 if JIT else 5)
+    one.check(stored.layout)
+    before = fast.stats()["searches"]
+    fast.credit(one)
+    assert fast.stats()["searches"] == before + one.stats()["searches"]
+    fast.credit(fast)
+    assert fast.stats()["searches"] == before + one.stats()["searches"]
+
+
 def _straight(question: Question, terms, weights, moment: Moment, stored: Stored) -> dict[int, Span]:  # type: ignore[no-untyped-def]
     """Score or distance of every answer by slot, in plain Python."""
     asked = dict(zip(terms.tolist(), weights.tolist(), strict=True))

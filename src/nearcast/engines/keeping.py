@@ -249,14 +249,17 @@ class KeeperEngine(ABC):
         n_live = len(live.table)
         when = When(event, last, clock, live.limits.newest, n_live)
         most = results.limit(int(slots[np.argmax(rows["k"][slots])])) if slots.size else 0
-        scratch = live.index.room_for(int(rows["n_terms"][slots].max(initial=0)), min(most, n_live))
-        asking = Asking(live.index.layout, live.table.layout, self.around.vocabulary.idf, self._scratch(), scratch)
+        idf = self.around.vocabulary.idf
+        index = live.index.for_many(slots.size, live.table, idf)
+        scratch = index.room_for(int(rows["n_terms"][slots].max(initial=0)), min(most, n_live))
+        asking = Asking(index.layout, live.table.layout, idf, self._scratch(), scratch)
         done = 0
         while True:
             done = refill_many(self.kind, slots, done, table.layout, asking, when, results.layout, results.policy)
             if done == slots.size:
-                return
+                break
             results.make_room_to_replace(int(slots[done]), min(results.limit(int(slots[done])), n_live))
+        live.index.credit(index)
 
     def _changes(self) -> Changes:
         said = self.results.changes

@@ -54,6 +54,15 @@ def at_least(metric, squared):
 
 
 @kernel
+def at_most(metric, squared):
+    """A distance that `distance` never exceeds for two places whose points lie that far apart, squared."""
+    chord = math.sqrt(squared + 1e-300) * (1.0 + 1e-12)
+    if metric == HAVERSINE:
+        chord = 2.0 * EARTH_RADIUS_M * math.asin(min(1.0, 0.5 * (chord + 4.0 * SLACK)))
+    return chord * (1.0 + 1e-7)
+
+
+@kernel
 def squared_limit(metric, distance):
     """Squared straight distance that no two places within `distance` of each other exceed."""
     chord = distance

@@ -12,13 +12,13 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
-from nearcast.columns.messages import MessageLayout
+from nearcast.columns.messages import MessageLayout, MessageTable
 from nearcast.jit import NEED_ROOM
 from nearcast.space.space import Space
 from nearcast.window import segments as seg
 from nearcast.window.candidates import STACK_ROOM, candidates
 from nearcast.window.heaps import BEST, QUEUED
-from nearcast.window.nodes import SPAN, TALLY
+from nearcast.window.nodes import LATER, LATER_ROOM, SPAN, TALLY
 from nearcast.window.pool import Pool
 from nearcast.window.question import (
     ALL,
@@ -41,6 +41,8 @@ from nearcast.window.ways import WAY
 RECENT_ROOM = 512  # a question scans them all
 MAX_MEMBERS = 1 << 17  # of a segment: an arrival waits for the merge, 82 to 96 ms on a busy machine (2026-11)
 MAX_POSTINGS = 5 << 18
+MANY = 25  # one question for so many live messages makes it worth filing them all anew, in one segment
+MANY_LIVE, MOST_LIVE = 100_000, 1 << 22  # if they are not so few that it gains nothing, or so many that it takes long
 
 _NEWEST = 2**62  # no message is newer
 
@@ -65,6 +67,7 @@ class MessageIndex:
         self._n_recent = 0
         self._idf: Floats | None = None
         self._pruned = (_NEWEST, -(2**63), _NEWEST)  # of the latest prune: what was dead then stays dead
+        self._oldest = 0  # by count
         self._tallies: Ints = np.zeros(0, dtype=np.int32)
         self._dense: Floats = np.zeros(0)
         self._scratch = make_scratch(0, 0, 0, 0)
@@ -88,6 +91,7 @@ class MessageIndex:
             self._recent[: self._n_recent],
             self.space.metric_code,
             self.space.max_distance,
+            self._oldest,
         )
 
     def add(self, messages: MessageLayout, idf: Floats, slots: Ints) -> None:
@@ -127,7 +131,7 @@ class MessageIndex:
 
     def prune(self, messages: MessageLayout, last: int, clock: int, count: int) -> None:
         """Drop segments in which nothing lives as of (last, clock), and thin out one that is half dead."""
-        oldest = max(0, last - count)
+        oldest = self._oldest = max(0, last - count)
         self._pruned = (_NEWEST, clock, _NEWEST - oldest)
         s = 0
         while s < self._segments.size:
@@ -179,7 +183,8 @@ class MessageIndex:
         segment.depth = seg.leaf_depth(members.size)
         segment.first_sequence, segment.last_sequence = members["sequence"].min(), members["sequence"].max()
         segment.mid_sequence = seg.middle(members["sequence"])
-        segment.mid_expiry, segment.last_expiry = seg.middle(expiries), expiries.max()
+        segment.first_expiry, segment.last_expiry = expiries.min(), expiries.max()
+        segment.mid_expiry = seg.middle(expiries)
         segment.n_postings = n_postings
         segment.n_lists = 1 << int(n_distinct * 3 // 2).bit_length()
         segment.n_boxes = seg.n_boxes(members.size)
@@ -211,6 +216,29 @@ class MessageIndex:
         for name, (dtype, _, _) in _POOLS.items():
             self._pools[name] = Pool(dtype)
         self.add(messages, idf, live_slots)
+
+    def for_many(self, n_questions: int, table: MessageTable, idf: Floats) -> MessageIndex:
+        """The index to ask so many questions: this one, or one with all live messages in a single segment.
+
+        A million messages are filed in a second, and then a search takes a quarter less. Arrivals could not wait for
+        that, nor for half of such a segment to be built anew when the other half is dead; so the index made here is not
+        kept, and `credit` tells this one what was done with it.
+        """
+        if self._segments.size < 2 or not MANY_LIVE <= len(table) <= min(MOST_LIVE, MANY * n_questions):
+            return self
+        made = MessageIndex(self.space)
+        made._idf = idf
+        members = np.zeros(len(table), dtype=seg.MEMBER)
+        seg.describe(table.layout.rows, table.live_slots, self._frame, members)
+        made._replace(table.layout, 0, 0, members)
+        return made
+
+    def credit(self, other: MessageIndex) -> None:
+        """Count what was asked of an index that `for_many` gave."""
+        if other is not self:
+            self._scratch.work[:] += other._scratch.work
+            self._n_builds += other._n_builds
+            self._n_built += other._n_built
 
     def topk(
         self, messages: MessageLayout, idf: Floats, question: Question, terms: Ints, weights: Floats, moment: Moment
@@ -336,6 +364,8 @@ def make_scratch(k: int, n_terms: int, n_segments: int, n_nodes: int) -> Scratch
     """Room for the k best and so many words, over so many segments and nodes."""
     return Scratch(
         np.zeros(k, dtype=BEST),
+        np.zeros(k, dtype=BEST),
+        np.zeros(LATER_ROOM, dtype=LATER),
         np.zeros(n_nodes, dtype=QUEUED),
         np.zeros(n_terms * n_segments, dtype=WAY),
         np.zeros(n_terms * seg.FAN, dtype=SPAN),

@@ -4,6 +4,10 @@ The bound of a node takes all words of the question together: for `TopK` it adds
 word reaches inside the node, for `Nearest(all)` every word must occur in it. The leaves of a node are visited together,
 the best first. A leaf adds up the postings of its messages; only those whose sum and place can still win are verified,
 by the exact score.
+
+For `TopK` sum and place are nearly the score itself, and say what a message surely reaches. While nothing expires but
+by count, the k best of what is **sure** therefore bound the search, and exact scores wait until its end, when less than
+half of the messages are left to verify.
 """
 
 from __future__ import annotations
@@ -15,7 +19,19 @@ import numpy as np
 from nearcast.jit import inlined, kernel, prefetch
 from nearcast.window.curve import box_squared
 from nearcast.window.heaps import offer, pop, push
-from nearcast.window.question import ALL, LEAVES, LOOSE, NODES, POSTINGS, TOPK, VERIFIED, bound_of, key_of, limit_of
+from nearcast.window.question import (
+    ALL,
+    LEAVES,
+    LOOSE,
+    NODES,
+    POSTINGS,
+    TOPK,
+    VERIFIED,
+    bound_of,
+    key_of,
+    limit_of,
+    sure_of,
+)
 from nearcast.window.segments import FAN, FAN_BITS, LEAF_BITS, first_node, is_alive, nodes_at, record
 from nearcast.window.ways import first_posting
 
@@ -23,8 +39,13 @@ SPAN = record(
     ("start", "i8"),  # postings of a word in a leaf
     ("end", "i8"),
 )
+LATER = record(
+    ("bound", "f8"),
+    ("member", "i8"),  # counted over all segments
+)
+LATER_ROOM = 1024
 TALLY = record(
-    ("text", "f8"),  # sum of weight times unit weight over the words
+    ("text", "f8"),  # sum of weight times unit weight over the words; of a message that was kept what it surely reaches
     ("cap", "f8"),  # squared length of the question's words that occur
     ("hits", "i8"),  # number of words that occur
 )
@@ -179,27 +200,75 @@ def sift_leaf(members, base, tallies, touched, n_touched, aim, moment, limits):
     """Keep the touched messages that can still win, each with its bound as `cap`; returns how many.
 
     `limits` are the bound beyond which nothing wins, and the bound of the leaf's place alone: with it most messages
-    fail by their words, before their places are looked at.
+    fail by their words, before their places are looked at; then whether the kept ones have what they surely reach as
+    their `text`, and the newest message that is gone by count.
     """
-    limit, floor = limits
+    limit, floor, defers, oldest = limits
     share = 1.0 - aim.alpha if aim.mode == TOPK else 0.0
-    oldest = max(moment.since, moment.last - moment.newest)
     n_kept = 0
     for i in range(n_touched):
         rank = touched[i]
         tally = tallies[rank]
+        sure = 0.0
         if tally.hits >= aim.need and floor - share * tally.text <= limit:
             member = members[base + rank]
             if oldest < member.sequence <= moment.last:
                 dx, dy, dz = member.x - aim.x, member.y - aim.y, member.z - aim.z
-                bound = bound_of(aim, dx * dx + dy * dy + dz * dz, tally.text)
+                squared = dx * dx + dy * dy + dz * dz
+                bound = bound_of(aim, squared, tally.text)
                 if bound <= limit:
                     tally.cap = bound
+                    sure = sure_of(aim, squared, tally.text) if defers else 0.0
                     touched[n_kept] = rank
                     n_kept += 1
-        tally.text = 0.0
+        tally.text = sure
         tally.hits = 0
     return n_kept
+
+
+@kernel
+def nothing_expires(segments, clock):
+    """Is every message alive that the window still counts?"""
+    for s in range(segments.size):
+        if segments[s].first_expiry <= clock:
+            return False
+    return True
+
+
+@inlined
+def be_sure(sure, n_sure, k, key, member):
+    """Count what a message surely reaches, unless it does so already by a rare word; returns how many are counted."""
+    if n_sure == k and key >= sure[0].key:
+        return n_sure
+    for i in range(n_sure):
+        if sure[i].slot == member.slot:
+            return n_sure
+    return offer(sure, n_sure, k, key, member.sequence, member.slot)
+
+
+@kernel
+def verify_later(index, messages, idf, question, dense, moment, task):
+    """Verify the first `n_later` messages of `scratch.later` that may win yet; returns how many are kept."""
+    scratch, aim, n, n_later, limit = task
+    later, members, best = scratch.later, index.members, scratch.best
+    rows, words, counts = messages.rows, messages.terms, messages.counts
+    for i in range(n_later):
+        if later[i].bound <= limit:
+            prefetch(rows, members[later[i].member].slot)
+    for i in range(n_later):
+        if later[i].bound <= limit:
+            start = rows[members[later[i].member].slot].term_start
+            prefetch(words, start)
+            prefetch(counts, start)
+    for i in range(n_later):
+        if later[i].bound > limit:
+            continue
+        member = members[later[i].member]
+        scratch.work[VERIFIED] += 1
+        key = key_of(rows[member.slot], words, counts, idf, dense, question, aim)
+        if not math.isnan(key):
+            n = offer(best, n, aim.k, key, member.sequence, member.slot)
+    return n
 
 
 @inlined
@@ -238,6 +307,11 @@ def search_nodes(index, messages, idf, question, terms, dense, moment, task):
     n_rest = 0
     for i in range(n_terms):
         n_rest += dense[terms[i]] > 0.0
+    sure, later = scratch.sure, scratch.later
+    oldest = max(index.oldest, moment.since, moment.last - moment.newest)
+    defers, n_sure, n_later = aim.mode == TOPK and nothing_expires(segments, moment.clock), n, 0
+    for i in range(n):
+        sure[i].key, sure[i].sequence, sure[i].slot = best[i].key, best[i].sequence, best[i].slot
     limit = limit_of(aim, best, n)
     n_queue = seed(index, terms, dense, scratch, aim) if n_rest > 0 else 0
     while n_queue > 0 and queue[0].bound <= limit:
@@ -249,9 +323,9 @@ def search_nodes(index, messages, idf, question, terms, dense, moment, task):
             depth += 1
         segment = segments[s]
         if n_queue > 0:
-            later = queue[0].segment
-            there = scratch.ways[later * n_terms : later * n_terms + n_rest]
-            fetch_node(there, segments[later], np.int64(queue[0].node), boxes, skips)
+            after = queue[0].segment
+            there = scratch.ways[after * n_terms : after * n_terms + n_rest]
+            fetch_node(there, segments[after], np.int64(queue[0].node), boxes, skips)
         ways = scratch.ways[s * n_terms : s * n_terms + n_rest]
         work[POSTINGS] += tally_children(ways, skips, postings, segment, depth, node, tallies, spans)
         if depth + 1 < segment.depth:
@@ -274,8 +348,23 @@ def search_nodes(index, messages, idf, question, terms, dense, moment, task):
             floor = bound_of(
                 aim, box_squared(aim.x, aim.y, aim.z, boxes[segment.box_start + first_node(depth + 1) + leaf]), 0.0
             )
-            n_kept = sift_leaf(members, base, tallies, touched, n_touched, aim, moment, (limit, floor - LOOSE))
+            n_kept = sift_leaf(
+                members, base, tallies, touched, n_touched, aim, moment, (limit, floor - LOOSE, defers, oldest)
+            )
             work[POSTINGS] += n_touched
+            if defers:
+                if n_later + n_kept > later.size:
+                    n = verify_later(index, messages, idf, question, dense, moment, (scratch, aim, n, n_later, limit))
+                    n_later = 0
+                for i in range(n_kept):
+                    tally = tallies[touched[i]]
+                    if tally.cap <= limit:
+                        n_sure = be_sure(sure, n_sure, aim.k, tally.text, members[base + touched[i]])
+                        limit = limit_of(aim, sure, n_sure)
+                        later[n_later].bound, later[n_later].member = tally.cap, base + touched[i]
+                        n_later += 1
+                    tally.text = tally.cap = 0.0
+                continue
             for i in range(n_kept):
                 prefetch(rows, members[base + touched[i]].slot)
             for i in range(n_kept):
@@ -293,4 +382,6 @@ def search_nodes(index, messages, idf, question, terms, dense, moment, task):
                         continue
                     n = offer(best, n, aim.k, key, member.sequence, member.slot)
                     limit = limit_of(aim, best, n)
+    if n_later > 0:
+        n = verify_later(index, messages, idf, question, dense, moment, (scratch, aim, n, n_later, limit))
     return n

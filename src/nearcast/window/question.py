@@ -10,7 +10,7 @@ from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.scores import topk_score
 from nearcast.jit import inlined
 from nearcast.space.distance import distance, ssim
-from nearcast.window.curve import at_least, squared_limit
+from nearcast.window.curve import at_least, at_most, squared_limit
 from nearcast.window.segments import bit_of
 
 TOPK, ALL, ANY = range(3)
@@ -19,6 +19,7 @@ SEARCHES, NODES, LEAVES, POSTINGS, VERIFIED = range(5)  # positions of the work 
 N_COUNTERS = 5
 
 LOOSE = 1e-12  # a bound by place and words is so much lower than what it was computed to be
+_BLUR, _BLURRED = 1e-6, 1e-11  # unit weights are rounded up by less than this share, or than this
 
 
 class Question(NamedTuple):
@@ -60,6 +61,8 @@ class Scratch(NamedTuple):
     """Room for one search at a time, and where its answer is."""
 
     best: Array  # BEST[>= k]: the answer
+    sure: Array  # BEST[>= k]: the best keys that are sure to be reached, see nodes.py
+    later: Array  # LATER[]: messages still to be verified
     queue: Array  # QUEUED[]: a heap of nodes, the best bound first
     ways: Array  # WAY[]: by segment and word
     spans: Array  # SPAN[]: by word and leaf of the node at hand
@@ -76,6 +79,13 @@ def bound_of(aim, squared, text):
         return squared
     near = max(0.0, 1.0 - at_least(aim.metric, squared) / aim.max_distance)
     return -(aim.alpha * near + (1.0 - aim.alpha) * text) - LOOSE
+
+
+@inlined
+def sure_of(aim, squared, text):
+    """What a live message surely reaches as its key in a TopK search, by the same; not far above its bound."""
+    near = max(0.0, 1.0 - at_most(aim.metric, squared) / aim.max_distance)
+    return -(aim.alpha * near + (1.0 - aim.alpha) * text * (1.0 - _BLUR)) + _BLURRED
 
 
 @inlined

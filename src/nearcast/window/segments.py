@@ -26,7 +26,9 @@ LEAF_BITS = 7
 LEAF = 1 << LEAF_BITS
 FAN_BITS = 4
 FAN = 1 << FAN_BITS
-SKIP_DENSITY = 4  # postings per node that make skips worth their room
+# Postings per node that make skips worth their room: with 2 instead of 4 a search takes an eighth less, and a message
+# 191 bytes instead of 178 (2026-11-16, a million places).
+SKIP_DENSITY = 2
 NO_TERM = -1
 
 
@@ -93,6 +95,7 @@ SEGMENT = record(
     ("first_sequence", "i8"),
     ("mid_sequence", "i8"),  # half of the members are not newer
     ("last_sequence", "i8"),
+    ("first_expiry", "i8"),  # no member expires before
     ("mid_expiry", "i8"),  # half of the members expire by then
     ("last_expiry", "i8"),
 )
@@ -110,6 +113,7 @@ class IndexLayout(NamedTuple):
     recent: Array  # RECENT[n_recent]: in order of sequence
     metric: int
     max_distance: float
+    oldest: int  # messages that are not newer are gone, whatever is asked
 
 
 class Frame(NamedTuple):

@@ -55,7 +55,7 @@ def _check_members(index: IndexLayout, segment: Any, messages: MessageLayout) ->
     for rank in _alive(members, messages):
         row, member = messages.rows[members["slot"][rank]], members[rank]
         assert (member["x"], member["y"], member["z"]) == to_point(index.metric, row["x"], row["y"])
-        assert row["expires_at"] <= segment["last_expiry"]
+        assert segment["first_expiry"] <= row["expires_at"] <= segment["last_expiry"]
         x = wrap(row["x"]) if index.metric == HAVERSINE else row["x"]
         node = first_node(int(segment["depth"])) + (int(rank) >> LEAF_BITS)
         while node >= 0:
