@@ -76,7 +76,7 @@ class Shard:
             terms = self.around.vocabulary.encode(from_lists(part.words))
             slots = self.table.insert(part.given, terms, numbers, self.around.live.last)
             self.sets = with_room(self.sets, self.table.slots.capacity)
-            self.sets[slots] = 0 if sets is None else sets
+            self.sets[slots] = 0 if sets is None else sets[part.given.rows]
             if isinstance(self.engine, RegionListsEngine):
                 self.engine.put_in_sets(self.sets)
             self.engine.insert(slots)
