@@ -124,7 +124,7 @@ def test_gives_the_answers_of_the_scan_on_deep_segments(space, count, lifetime):
 def test_many_questions_are_asked_of_one_segment(space, lifetime, monkeypatch):  # type: ignore[no-untyped-def]
     monkeypatch.setattr(index_module, "MANY_LIVE", 1)
     stored = Stored(5, space, 2000 if JIT else 300, lifetime)
-    fast, slow = _stream(stored, [1500, 600, 700] if JIT else [90, 500], 1)
+    fast, slow = _stream(stored, [1500, 600, 700] if JIT else [250, 90], 1)
     assert fast.for_many(len(stored) // 30, stored, IDF) is fast
     one = fast.for_many(len(stored), stored, IDF)
     assert one.stats()["segments"] == 1 < fast.stats()["segments"]
