@@ -19,7 +19,8 @@ SEARCHES, NODES, LEAVES, POSTINGS, VERIFIED = range(5)  # positions of the work 
 N_COUNTERS = 5
 
 LOOSE = 1e-12  # a bound by place and words is so much lower than what it was computed to be
-_BLUR, _BLURRED = 1e-6, 1e-11  # unit weights are rounded up by less than this share, or than this
+BLUR = 4e-7  # a float32 unit weight is rounded up by less than this share of it
+_BLURRED = 1e-11  # and by less than this, where it is tiny
 
 
 class Question(NamedTuple):
@@ -85,7 +86,7 @@ def bound_of(aim, squared, text):
 def sure_of(aim, squared, text):
     """What a live message surely reaches as its key in a TopK search, by the same; not far above its bound."""
     near = max(0.0, 1.0 - at_most(aim.metric, squared) / aim.max_distance)
-    return -(aim.alpha * near + (1.0 - aim.alpha) * text * (1.0 - _BLUR)) + _BLURRED
+    return -(aim.alpha * near + (1.0 - aim.alpha) * text * (1.0 - BLUR)) + _BLURRED
 
 
 @inlined

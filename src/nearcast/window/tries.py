@@ -10,10 +10,9 @@ from nearcast.columns.scores import topk_score
 from nearcast.jit import allocating, kernel, prefetch
 from nearcast.space.distance import distance, ssim
 from nearcast.window.heaps import offer
-from nearcast.window.question import ALL, POSTINGS, VERIFIED, bound_of, fresh_dot, key_of, limit_of
+from nearcast.window.question import ALL, BLUR, POSTINGS, VERIFIED, bound_of, fresh_dot, key_of, limit_of
 from nearcast.window.segments import LEAF, is_alive
 
-_BLUR = 4e-7  # relative; a float32 unit weight is rounded up by less
 # So many messages are tried one by one rather than looked for in nodes: over a million messages a search took 535 us
 # without that, 479 with 512, 468 with 1,024 and 515 with 2,048 (2026-11-16, on a busy machine).
 _FEW = 1024
@@ -80,7 +79,7 @@ def scan_word(index, messages, idf, question, terms, dense, moment, task):
                 if not oldest < member.sequence <= moment.last:
                     continue
                 unit = min(1.0, np.float64(postings[q].unit))
-                less = unit * (1.0 - _BLUR)
+                less = unit * (1.0 - BLUR)
                 dx, dy, dz = member.x - aim.x, member.y - aim.y, member.z - aim.z
                 text = unit * weight + math.sqrt(1.0 - less * less) * others
                 if bound_of(aim, dx * dx + dy * dy + dz * dz, text) <= limit:
