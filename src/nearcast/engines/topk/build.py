@@ -6,7 +6,6 @@ import numpy as np
 
 from nearcast.engines.blocks import USED, block_class, block_fits, block_room, take_block
 from nearcast.engines.topk.groups import (
-    add_posting,
     bound_cell,
     clear_group,
     file_posting,
@@ -14,8 +13,8 @@ from nearcast.engines.topk.groups import (
     unfile_posting,
     widen_cell,
 )
-from nearcast.engines.topk.keys import code_of, face_of, key_of, rest_of, tilt_of
-from nearcast.engines.topk.layout import BUILDS, MANY, REST_BITS
+from nearcast.engines.topk.keys import code_of, face_of, rest_of, tilt_of
+from nearcast.engines.topk.layout import BUILDS, HIDDEN_BITS, POSTING
 from nearcast.jit import allocating, kernel
 from nearcast.window.curve import CURVE_BITS
 
@@ -87,31 +86,31 @@ def cut_groups(alphas, shape, lows):
 
 @allocating
 def collect(index, term, shape):
-    """All postings of a word, in the order of their places: marks, keys, and their places along the curve."""
+    """Copies of all postings of a word, their places along the curve, and the order of these."""
     row = index.lists[term]
     codes = np.empty(row.n, dtype=np.int64)
-    marks = np.empty(row.n, dtype=np.int64)
-    keys = np.empty(row.n, dtype=np.float32)
+    copies = np.empty(row.n, dtype=POSTING)
     n = 0
     for at in range(row.start, row.start + row.n_groups):
         group = index.groups[at]
         for i in range(group.start, group.start + group.n):
-            marks[n], keys[n] = index.postings[i].mark, index.postings[i].key
-            codes[n] = code_of(index.faces[marks[n] >> REST_BITS], shape)
+            copies[n] = index.postings[i]
+            codes[n] = code_of(index.faces[copies[n].mark >> HIDDEN_BITS], shape)
             n += 1
-    order = np.argsort(codes)
-    return marks[order], keys[order], codes[order]
+    return copies, codes, np.argsort(codes)
 
 
 @allocating
-def fill_cell(index, first, marks, keys):
-    """Put postings into the groups of an empty cell, each of which gets a block that holds all its own."""
+def fill_cell(index, first, copies, members):
+    """Put some of these postings into the groups of an empty cell, each of which gets a block for all its own."""
     groups = index.groups
     last = first + groups[first].n_more
-    own = np.empty(marks.size, dtype=np.int64)
-    for i in range(marks.size):
+    own = np.empty(members.size, dtype=np.int64)
+    keys = np.empty(members.size, dtype=np.float32)
+    for i in range(members.size):
+        keys[i] = copies[members[i]].key
         own[i] = first
-        while own[i] < last and groups[own[i] + 1].low <= index.faces[marks[i] >> REST_BITS].alpha:
+        while own[i] < last and groups[own[i] + 1].low <= copies[members[i]].alpha:
             own[i] += 1
         groups[own[i]].n += 1
     for at in range(first, last + 1):
@@ -119,21 +118,24 @@ def fill_cell(index, first, marks, keys):
             groups[at].room = block_class(groups[at].n)
             groups[at].start = take_block(index.posting_blocks, index.postings["mark"], groups[at].room)
             groups[at].n = 0
-    for i in range(marks.size):
-        face = index.faces[marks[i] >> REST_BITS]
-        add_posting(index, own[i], marks[i], keys[i], tilt_of(np.float64(face.alpha)))
-        widen_cell(groups[first], face)
+    for i in np.argsort(keys):
+        posting, group = copies[members[i]], groups[own[i]]
+        index.postings[group.start + group.n] = posting
+        group.n += 1
+        group.key = min(group.key, posting.key)
+        group.tilt = min(group.tilt, tilt_of(np.float64(posting.alpha)))
+        widen_cell(groups[first], posting)
     bound_cell(groups, first)
 
 
 @allocating
 def rebuild(index, term, shape):
     """Cut a word into cells and groups anew; returns False, and does nothing, if there is no room."""
-    marks, keys, codes = collect(index, term, shape)
-    n = marks.size
+    copies, codes, order = collect(index, term, shape)
+    n = order.size
     starts = np.empty(n + 1, dtype=np.int64)
     firsts = np.empty(n + 1, dtype=np.int64)
-    n_cells = cut_cells(codes, shape, starts, firsts)
+    n_cells = cut_cells(codes[order], shape, starts, firsts)
     starts[n_cells] = n
     lows = np.empty(n + shape.groups, dtype=np.float64)
     cell_of = np.empty(n + shape.groups, dtype=np.int64)
@@ -141,7 +143,7 @@ def rebuild(index, term, shape):
     for cell in range(n_cells):
         alphas = np.empty(starts[cell + 1] - starts[cell], dtype=np.float64)
         for i in range(alphas.size):
-            alphas[i] = index.faces[marks[starts[cell] + i] >> REST_BITS].alpha
+            alphas[i] = copies[order[starts[cell] + i]].alpha
         n_new = cut_groups(np.sort(alphas), shape, lows[n_groups:])
         cell_of[n_groups : n_groups + n_new] = cell
         n_groups += n_new
@@ -161,7 +163,7 @@ def rebuild(index, term, shape):
             groups[at].n_more = groups[at + 1].n_more + 1
         if at > row.start and cell_of[at - row.start - 1] == cell:
             continue
-        fill_cell(index, at, marks[starts[cell] : starts[cell + 1]], keys[starts[cell] : starts[cell + 1]])
+        fill_cell(index, at, copies, order[starts[cell] : starts[cell + 1]])
     index.work[BUILDS] += 1
     return True
 
@@ -195,12 +197,9 @@ def file_many(index, slots, first, subscriptions, idf, buffers, shape):
         row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
         face = index.faces[slot]
         face_of(face, row, scale, buffers[slot].floor, shape.metric)
-        floor, alpha = np.float64(face.floor), np.float64(face.alpha)
         code = code_of(face, shape)
         for j in range(row.term_start, row.term_start + row.n_terms):
-            reach, n_rest = rest_of(terms, counts, row, scale, idf, j)
-            mark = (np.int64(slot) << REST_BITS) + min(n_rest, MANY)
-            file_posting(index, slot, terms[j], code, mark, key_of(floor, alpha, reach))
+            file_posting(index, slot, terms[j], code, rest_of(terms, counts, row, scale, idf, j))
     return slots.size
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from nearcast.columns.arena import Array
 from nearcast.columns.subscriptions import PointTable
 from nearcast.engines.blocks import block_room
-from nearcast.engines.topk.groups import find_group
-from nearcast.engines.topk.keys import code_of, face_of, key_of, rest_of, tilt_of
-from nearcast.engines.topk.layout import FACE, MANY, REST_BITS, Shape, SubscriptionLayout
+from nearcast.engines.topk.groups import find_group, write_posting
+from nearcast.engines.topk.keys import code_of, face_of, rest_of, tilt_of
+from nearcast.engines.topk.layout import FACE, HIDDEN_BITS, POSTING, Shape, SubscriptionLayout
 
 
 def check_index(index: SubscriptionLayout, shape: Shape, table: PointTable, buffers: Array) -> None:
@@ -19,31 +19,30 @@ def check_index(index: SubscriptionLayout, shape: Shape, table: PointTable, buff
     filed = _check_groups(index)
     layout, idf = table.layout, table.vocabulary.idf
     right = np.zeros(1, dtype=FACE)
+    posting = np.zeros(1, dtype=POSTING)
     for slot in table.used_slots.tolist():
         row, scale, face = layout.rows[slot], layout.scales[slot], index.faces[slot]
         face_of(right[0], row, scale, buffers[slot].floor, shape.metric)
         assert face == right[0]
-        floor, alpha = np.float64(face.floor), np.float64(face.alpha)
         code = code_of(face, shape)
         for at in range(row.term_start, row.term_start + row.n_terms):
             term = int(layout.terms[at])
-            group, mark, key = filed.pop((slot, term))
+            group, filed_so = filed.pop((slot, term))
             first, own = find_group(index, term, code, face.alpha)
             assert group == own
-            reach, n_rest = rest_of(layout.terms, layout.counts, row, scale, idf, at)
-            assert mark & MANY == min(n_rest, MANY)
-            assert key == key_of(floor, alpha, reach)
+            write_posting(posting[0], slot, face, rest_of(layout.terms, layout.counts, row, scale, idf, at))
+            assert filed_so == posting[0]
             head = index.groups[first]
-            assert index.groups[own].tilt <= tilt_of(alpha)
+            assert index.groups[own].tilt <= tilt_of(np.float64(face.alpha))
             assert head.x0 <= face.x <= head.x1, "point outside of its cell"
             assert head.y0 <= face.y <= head.y1, "point outside of its cell"
             assert head.z0 <= face.z <= head.z1, "point outside of its cell"
     assert not filed, "postings of nobody"
 
 
-def _check_groups(index: SubscriptionLayout) -> dict[tuple[int, int], tuple[int, int, float]]:
-    """Group, mark and key of every posting by subscription and word; all groups are sorted and bounded."""
-    filed: dict[tuple[int, int], tuple[int, int, float]] = {}
+def _check_groups(index: SubscriptionLayout) -> dict[tuple[int, int], tuple[int, Array]]:
+    """Every posting and its group by subscription and word; all groups are sorted and bounded."""
+    filed: dict[tuple[int, int], tuple[int, Array]] = {}
     taken: list[tuple[int, int]] = []
     for term in np.flatnonzero(index.lists["n_groups"]).tolist():
         row = index.lists[term]
@@ -66,9 +65,9 @@ def _check_groups(index: SubscriptionLayout) -> dict[tuple[int, int], tuple[int,
             if group.room >= 0:
                 taken.append((int(group.start), int(group.start) + int(block_room(group.room))))
             for posting in postings:
-                pair = (int(posting.mark) >> REST_BITS, term)
+                pair = (int(posting.mark) >> HIDDEN_BITS, term)
                 assert pair not in filed, "a word is filed twice"
-                filed[pair] = (number, int(posting.mark), float(posting.key))
+                filed[pair] = (number, posting)
     taken.sort()
     assert all(end <= start for (_, end), (start, _) in pairwise(taken)), "groups overlap"
     return filed

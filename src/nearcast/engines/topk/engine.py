@@ -32,7 +32,10 @@ class TopKSkype(KeeperEngine):
             TOPK, table, around, policy_of(around, STRATEGIES[self.settings.strategy], self.settings.share)
         )
         self.index = SubscriptionIndex(around.space, self.settings)
-        self._probe = Probe(np.zeros(0, np.int32), np.zeros(0), np.zeros(0), np.zeros(_FIRST_ROOM, CANDIDATE))
+        nothing = np.zeros(0)
+        self._probe = Probe(
+            np.zeros(0, np.int32), nothing, nothing, nothing, np.zeros(0, np.int64), np.zeros(_FIRST_ROOM, CANDIDATE)
+        )
 
     def insert(self, slots: Ints) -> None:
         super().insert(slots)
@@ -67,7 +70,9 @@ class TopKSkype(KeeperEngine):
         self._probe = Probe(
             with_room(old.words, most),
             with_room(old.units, most),
-            with_room(old.tops, (MANY + 1) * most),
+            with_room(old.reaches, most),
+            with_room(old.tails, (MANY + 1) * most),
+            with_room(old.bits, most),
             old.candidates,
         )
         return super().publish(steps)

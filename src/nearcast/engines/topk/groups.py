@@ -9,9 +9,25 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.engines.blocks import block_class, block_room, give_block, take_block
-from nearcast.engines.topk.keys import code_of, key_of, rest_of, tilt_of
-from nearcast.engines.topk.layout import MANY, REFILED, REST_BITS
+from nearcast.engines.topk.keys import code_of, key_of, reach_of, rest_of, rounded_up, tilt_of
+from nearcast.engines.topk.layout import HIDDEN_BITS, MANY, REFILED
 from nearcast.jit import kernel
+
+
+@kernel
+def write_posting(posting, slot, face, rest):
+    """Write a word of a subscription, of which `rest_of` says how it goes on."""
+    own, after, bits, n_hidden = rest
+    posting.mark, posting.bits = (np.int64(slot) << HIDDEN_BITS) + min(n_hidden, MANY), bits
+    posting.key = posting_key(face, rest)
+    posting.own, posting.after = rounded_up(own), rounded_up(after)
+    posting.x, posting.y, posting.z, posting.floor, posting.alpha = face.x, face.y, face.z, face.floor, face.alpha
+
+
+@kernel
+def posting_key(face, rest):
+    """What a word of a subscription is sorted by."""
+    return key_of(np.float64(face.floor), np.float64(face.alpha), reach_of(rest[0], rest[1]))
 
 
 @kernel
@@ -29,6 +45,15 @@ def find_group(index, term, code, alpha):
     while at + 1 < after and groups[at + 1].low <= alpha:
         at += 1
     return first, at
+
+
+@kernel
+def find_posting(postings, group, slot):
+    """Position of a subscription's posting in its group."""
+    at = np.int64(group.start)
+    while postings[at].mark >> HIDDEN_BITS != slot:
+        at += 1
+    return at
 
 
 @kernel
@@ -60,32 +85,34 @@ def widen_cell(group, face):
 
 
 @kernel
-def sort_in(postings, start, at, mark, key):
-    """Put a posting into its place among the sorted ones before position `at`, which is free."""
-    while at > start and postings[at - 1].key > key:
-        postings[at].mark, postings[at].key = postings[at - 1].mark, postings[at - 1].key
-        at -= 1
-    postings[at].mark, postings[at].key = mark, key
+def shift_hole(postings, start, end, hole, key):
+    """Shift a free position among sorted postings to where a key belongs; returns it."""
+    while hole > start and postings[hole - 1].key > key:
+        postings[hole] = postings[hole - 1]
+        hole -= 1
+    while hole + 1 < end and postings[hole + 1].key < key:
+        postings[hole] = postings[hole + 1]
+        hole += 1
+    return hole
 
 
 @kernel
-def add_posting(index, at, mark, key, tilt):
-    """Put a posting into a group, which moves to a larger block when full; the caller has made sure of room."""
+def open_place(index, at, key):
+    """A free position for a key in a group, which moves to a larger block when full; room was promised."""
     group = index.groups[at]
     postings = index.postings
     if group.room < 0 or group.n == block_room(group.room):
         size_class = block_class(group.n + 1)
         start = take_block(index.posting_blocks, postings["mark"], size_class)
         for i in range(group.n):
-            old, new = postings[group.start + i], postings[start + i]
-            new.mark, new.key = old.mark, old.key
+            postings[start + i] = postings[group.start + i]
         if group.room >= 0:
             give_block(index.posting_blocks, postings["mark"], group.room, group.start)
         group.start, group.room = start, size_class
-    sort_in(postings, group.start, group.start + group.n, mark, key)
+    start = np.int64(group.start)
     group.n += 1
-    group.key = postings[group.start].key
-    group.tilt = min(group.tilt, tilt)
+    group.key = min(group.key, key)
+    return shift_hole(postings, start, start + group.n, start + group.n - 1, key)
 
 
 @kernel
@@ -93,15 +120,10 @@ def take_posting(index, at, slot):
     """Take a subscription's posting out of a group."""
     group = index.groups[at]
     postings = index.postings
-    end = group.start + group.n
-    i = np.int64(group.start)
-    while postings[i].mark >> REST_BITS != slot:
-        i += 1
-    while i + 1 < end:
-        postings[i].mark, postings[i].key = postings[i + 1].mark, postings[i + 1].key
-        i += 1
+    start = np.int64(group.start)
+    shift_hole(postings, start, start + group.n, find_posting(postings, group, slot), np.inf)
     group.n -= 1
-    group.key = postings[group.start].key if group.n > 0 else np.inf
+    group.key = postings[start].key if group.n > 0 else np.inf
 
 
 @kernel
@@ -118,7 +140,7 @@ def free_list(index, term):
 
 
 @kernel
-def file_posting(index, slot, term, code, mark, key):
+def file_posting(index, slot, term, code, rest):
     """File a word of a subscription; the caller has made sure of room."""
     row = index.lists[term]
     if row.n_groups == 0:
@@ -127,7 +149,8 @@ def file_posting(index, slot, term, code, mark, key):
         clear_group(index.groups[row.start], 0, -1.0)
     face = index.faces[slot]
     first, at = find_group(index, term, code, face.alpha)
-    add_posting(index, at, mark, key, tilt_of(np.float64(face.alpha)))
+    write_posting(index.postings[open_place(index, at, posting_key(face, rest))], slot, face, rest)
+    index.groups[at].tilt = min(index.groups[at].tilt, tilt_of(np.float64(face.alpha)))
     widen_cell(index.groups[first], face)
     bound_cell(index.groups, first)
     row.n += 1
@@ -149,16 +172,19 @@ def unfile_posting(index, slot, term, code):
 @kernel
 def refile(index, subscriptions, idf, slot, floor, shape):
     """The floor of a subscription, as the filter knows it, has changed: move its postings to where they belong now."""
-    terms, counts = subscriptions.terms, subscriptions.counts
+    terms, counts, postings = subscriptions.terms, subscriptions.counts, index.postings
     row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
     face = index.faces[slot]
     face.floor = floor
-    floor, alpha = np.float64(face.floor), np.float64(face.alpha)
     code = code_of(face, shape)
     index.work[REFILED] += 1
     for i in range(row.term_start, row.term_start + row.n_terms):
-        reach, n_rest = rest_of(terms, counts, row, scale, idf, i)
+        rest = rest_of(terms, counts, row, scale, idf, i)
         first, at = find_group(index, terms[i], code, face.alpha)
-        take_posting(index, at, slot)
-        add_posting(index, at, (slot << REST_BITS) + min(n_rest, MANY), key_of(floor, alpha, reach), tilt_of(alpha))
+        group = index.groups[at]
+        start = np.int64(group.start)
+        hole = find_posting(postings, group, slot)
+        hole = shift_hole(postings, start, start + group.n, hole, posting_key(face, rest))
+        write_posting(postings[hole], slot, face, rest)
+        group.key = postings[start].key
         bound_cell(index.groups, first)

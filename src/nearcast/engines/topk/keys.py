@@ -32,6 +32,12 @@ def rounded_down(value):
 
 
 @kernel
+def rounded_up(value):
+    """A float32 that is not below the value."""
+    return -rounded_down(-value)
+
+
+@kernel
 def point_of(metric, x, y):
     """The point of a place, drawn to where float32 knows it: no two points lie farther apart for that."""
     x, y, z = to_point(metric, x, y)
@@ -67,18 +73,44 @@ def comes_before(weight, term, other_weight, other_term):
 
 
 @kernel
+def bit_of(term):
+    """The bit that stands for a word, one of 32: by Fibonacci hashing."""
+    return 1 << (((np.int64(term) * 2654435769) >> 27) & 31)
+
+
+@kernel
+def n_bits(bits):
+    """How many of 32 bits are set."""
+    bits = bits - ((bits >> 1) & 0x55555555)
+    bits = (bits & 0x33333333) + ((bits >> 2) & 0x33333333)
+    bits = (bits + (bits >> 4)) & 0x0F0F0F0F
+    return ((bits * 0x01010101) >> 24) & 0xFF
+
+
+@kernel
 def rest_of(terms, counts, row, scale, idf, at):
-    """Length of a subscription's unit vector from one of its words on, and how many words come after it."""
+    """A subscription from one of its words on.
+
+    Returns the word's weight in its unit vector, the length of that vector after it, the bits of the words after it,
+    and how many of these share a bit with another.
+    """
     term = terms[at]
     weight = idf[term]
-    total = (counts[at] * weight) * (counts[at] * weight)
-    n_rest = 0
+    total = 0.0
+    n_rest, bits = 0, 0
     for i in range(row.term_start, row.term_start + row.n_terms):
         other = idf[terms[i]]
         if comes_before(weight, term, other, terms[i]):
             total += (counts[i] * other) * (counts[i] * other)
             n_rest += 1
-    return min(1.0, math.sqrt(total) / scale.norm * (1.0 + _LOOSE)), n_rest
+            bits |= bit_of(terms[i])
+    return counts[at] * weight / scale.norm, math.sqrt(total) / scale.norm, bits, n_rest - n_bits(bits)
+
+
+@kernel
+def reach_of(own, after):
+    """Length of a unit vector from a word on."""
+    return min(1.0, math.sqrt(own * own + after * after) * (1.0 + _LOOSE))
 
 
 @kernel

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from nearcast.columns.arena import Array, Longs, record
 
-FACE = record(  # what the filter knows of a subscription, rounded: `face_of` in keys.py tells why it may
+FACE = record(  # a subscription as it is filed, rounded: `face_of` in keys.py tells why it may
     ("x", "f4"),  # its point, see window/curve.py
     ("y", "f4"),
     ("z", "f4"),
@@ -44,16 +44,25 @@ GROUP = record(
     ("room", "i4"),  # their size class
     ("n_more", "i4"),  # groups of the cell after this one
 )
-POSTING = record(
-    ("mark", "i4"),  # slot and, in the lowest bits, how many of the subscription's words come after this one
+POSTING = record(  # all that the filter asks, so that it reads a group from end to end and nothing else
+    ("mark", "i4"),  # slot and, in the lowest bits, how many of the words after this one share a bit with another
+    ("bits", "u4"),  # of the subscription's words after this one
     ("key", "f4"),
+    ("own", "f4"),  # weight of the word in the subscription's unit vector
+    ("after", "f4"),  # length of that vector after the word
+    ("x", "f4"),  # the face
+    ("y", "f4"),
+    ("z", "f4"),
+    ("floor", "f4"),
+    ("alpha", "f4"),
 )
-REST_BITS = 3
-MANY = (1 << REST_BITS) - 1  # words after this one, or more
+HIDDEN_BITS = 3
+MANY = (1 << HIDDEN_BITS) - 1  # words, or more
 CANDIDATE = record(
     ("near", "f8"),  # at most so near
     ("slot", "i4"),
     ("word", "i4"),  # which of the message's words found it
+    ("floor", "f4"),
 )
 
 # positions in `work`

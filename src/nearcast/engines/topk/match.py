@@ -2,7 +2,8 @@
 
 Words are taken from the rarest on. For each, cells, groups and postings are skipped whose keys say that the rest of the
 message from this word on is too short for them, wherever it lies or at least from as far away as it is. What is left is
-looked at one by one: first by place and the length of its own rest, then by its whole text, then by the exact score.
+looked at one by one: first by place, the word at hand and what its other words can add, then by its whole text, then by
+the exact score.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Floats, Ints
+from nearcast.columns.arena import Array, Floats, Ints, Longs
 from nearcast.columns.scores import gather, scatter
 from nearcast.engines.checks import TOPK, rank
-from nearcast.engines.topk.keys import comes_before, point_of, text_needed
+from nearcast.engines.topk.keys import bit_of, comes_before, n_bits, point_of
 from nearcast.engines.topk.layout import (
     CANDIDATES,
     CELLS,
     CELLS_SKIPPED,
     GROUPS,
     GROUPS_SKIPPED,
+    HIDDEN_BITS,
     MANY,
-    REST_BITS,
     VERIFIED,
     VISITED,
 )
@@ -33,6 +34,7 @@ from nearcast.window.curve import at_least, box_squared
 _LOOSE = 1e-12
 _BLUR = 4e-7  # relative; more than a float32 point is off
 _AHEAD = 8  # what is looked at so much later is fetched
+_FETCHED = (0, 1, 3, 4)  # postings of a group that begin a line of the processor's cache, or end in one
 
 
 class Aim(NamedTuple):
@@ -51,7 +53,9 @@ class Probe(NamedTuple):
 
     words: Ints  # int32[n]: its words, the rarest first
     units: Floats  # float64[n]: their weights in its unit vector
-    tops: Floats  # float64[n * (MANY + 1)]: by word and number of words after it: the longest that its rest can be
+    reaches: Floats  # float64[n]: length of its unit vector from each word on
+    tails: Floats  # float64[n * (MANY + 1)]: by word and number of others: the longest that so many after it can be
+    bits: Longs  # int64[n]: of the words after each
     candidates: Array  # CANDIDATE[]
 
 
@@ -79,23 +83,27 @@ def line_up(messages, message, idf, probe):
 
 @allocating
 def measure_rests(probe, n):
-    """Write, for every word, the length of the message's unit vector from it on, if only so many more words count.
+    """Write, for every word, the lengths of the message's unit vector from it on and after it, and the bits after it.
 
     Paper: [SKYPE] section 5.2, wtsum and maxwt (equations 5 and 6) and the unseen keywords (equation 7).
-    Departs: a subscription of r more words meets at most r of the message's, so their r largest weights are taken.
+    Departs: whoever shares at most r of the words after this one meets at most their r largest weights.
     """
-    units, tops = probe.units, probe.tops
+    units, tails = probe.units, probe.tails
     best = np.zeros(MANY)  # squares of the largest weights after the word at hand
     total = 0.0
+    bits = 0
     for i in range(n - 1, -1, -1):
         square = units[i] * units[i]
         at = i * (MANY + 1)
-        partial = square
+        partial = 0.0
         for r in range(MANY):
-            tops[at + r] = math.sqrt(partial) * (1.0 + _LOOSE)
+            tails[at + r] = math.sqrt(partial) * (1.0 + _LOOSE)
             partial += best[r]
-        tops[at + MANY] = math.sqrt(square + total) * (1.0 + _LOOSE)
+        tails[at + MANY] = math.sqrt(total) * (1.0 + _LOOSE)
         total += square
+        probe.reaches[i] = math.sqrt(total) * (1.0 + _LOOSE)
+        probe.bits[i] = bits
+        bits |= bit_of(probe.words[i])
         for r in range(MANY):
             if square > best[r]:
                 best[r], square = square, best[r]
@@ -112,44 +120,38 @@ def nearness(aim, squared):
 
 
 @kernel
-def sift_group(postings, faces, span, limits, aim, tops, word, room):
+def sift_group(postings, span, limits, aim, own, tails, room):
     """Add the subscriptions of a group that may want the message to the candidates; returns how many there are then.
 
     `span` is where the group's postings lie; `limits` are what the cell's distance adds to every key, and where the
-    group ends: at the first key, since keys are sorted, that exceeds it; `room` are candidates and how many there are.
-    Returns also how many subscriptions were looked at. Takes no layout: when it did, a seventh of the time of a message
-    went into counting references to arrays (2026-11-16).
+    group ends: at the first key, since keys are sorted, that exceeds it; `own` is the message's word, its weight and
+    the bits of the words after it, `tails` how long these can be; `room` are candidates and how many there are. Returns
+    also how many subscriptions were looked at. Takes no layout: when it did, a seventh of the time of a message went
+    into counting references to arrays (2026-11-16).
 
     Paper: [SKYPE] section 5.2, theorems 1 and 2; section 5.3.2, theorem 4.
-    Departs: places are compared as they are, instead of by inner and outer bounds; a number of words after this one
-    stands for the maximal weight.
+    Departs: places are compared as they are, instead of by inner and outer bounds; the words after this one count by
+    how many the two can share at most, by their bits, instead of by the maximal weight.
     """
     start, end = span
     lack, last = limits
+    word, unit, bits = own
     candidates, n = room
-    for at in range(start, min(start + _AHEAD, end)):
-        prefetch(faces, postings[at].mark >> REST_BITS)
     at = start
     while at < end and postings[at].key + lack <= last:
         posting = postings[at]
         at += 1
-        if at + _AHEAD < end:
-            prefetch(faces, postings[at + _AHEAD].mark >> REST_BITS)
-        top = tops[word * (MANY + 1) + (posting.mark & MANY)]
-        key = np.float64(posting.key)
-        if key + lack > top:
-            continue
-        slot = posting.mark >> REST_BITS
-        face = faces[slot]
-        floor, alpha = np.float64(face.floor), np.float64(face.alpha)
-        text = top
-        if key > 0.0:
-            text = min(top, text_needed(floor, alpha) / key * top)
-        dx, dy, dz = np.float64(face.x) - aim.x, np.float64(face.y) - aim.y, np.float64(face.z) - aim.z
+        n_shared = n_bits(np.int64(posting.bits) & bits)
+        if n_shared > 0:
+            n_shared = min(n_shared + (posting.mark & MANY), MANY)
+        text = np.float64(posting.own) * unit + np.float64(posting.after) * tails[n_shared]
+        dx, dy, dz = np.float64(posting.x) - aim.x, np.float64(posting.y) - aim.y, np.float64(posting.z) - aim.z
         near = nearness(aim, dx * dx + dy * dy + dz * dz)
-        if alpha * near + (1.0 - alpha) * text + _LOOSE >= floor:
+        alpha = np.float64(posting.alpha)
+        if alpha * near + (1.0 - alpha) * text + _LOOSE >= posting.floor:
             candidate = candidates[n]
-            candidate.slot, candidate.word, candidate.near = slot, word, near
+            candidate.slot, candidate.word, candidate.near = posting.mark >> HIDDEN_BITS, word, near
+            candidate.floor = posting.floor
             n += 1
     return n, at - start
 
@@ -161,10 +163,11 @@ def sift_word(index, word, aim, probe, n, prune):
     Paper: [SKYPE] section 5.4, algorithm 1; section 5.3, theorem 3 and lemma 6.
     Departs: lemma 6 takes the text that the word leaves possible, instead of 1.
     """
-    groups, candidates, tops, work = index.groups, probe.candidates, probe.tops, index.work
-    postings, faces = index.postings, index.faces
+    groups, candidates, work, postings = index.groups, probe.candidates, index.work, index.postings
     row = index.lists[probe.words[word]]
-    reach = tops[word * (MANY + 1) + MANY]
+    reach = probe.reaches[word]
+    own = (word, probe.units[word], probe.bits[word])
+    tails = probe.tails[word * (MANY + 1) : (word + 1) * (MANY + 1)]
     at = np.int64(row.start)
     end = at + row.n_groups
     while at < end:
@@ -177,6 +180,9 @@ def sift_word(index, word, aim, probe, n, prune):
             at = after
             continue
         work[GROUPS] += after - at
+        for later in range(at, after):
+            for posting in _FETCHED:
+                prefetch(postings, groups[later].start + posting)
         while at < after:
             group = groups[at]
             added = group.tilt * lack
@@ -188,13 +194,13 @@ def sift_word(index, word, aim, probe, n, prune):
                 return NEED_ROOM
             span = (np.int64(group.start), np.int64(group.start) + group.n)
             limits = (added, reach if prune else np.inf)
-            n, n_visited = sift_group(postings, faces, span, limits, aim, tops, word, (candidates, n))
+            n, n_visited = sift_group(postings, span, limits, aim, own, tails, (candidates, n))
             work[VISITED] += n_visited
     return n
 
 
 @kernel
-def verify(candidates, arrival, messages, subscriptions, where, words, faces, found):
+def verify(candidates, arrival, messages, subscriptions, where, words, found):
     """Write the candidates whose buffers the message enters, and its ranks; returns their number.
 
     A subscription is taken by the first word that it shares, since what that word lets pass no other need look at.
@@ -229,7 +235,7 @@ def verify(candidates, arrival, messages, subscriptions, where, words, faces, fo
             continue
         scale = scales[candidate.slot]
         text = dot / (scale.norm * message.norm)
-        floor = np.float64(faces[candidate.slot].floor)
+        floor = np.float64(candidate.floor)
         if scale.share * candidate.near + (1.0 - scale.share) * text + _LOOSE < floor:
             continue
         value = rank(TOPK, subscriptions, candidate.slot, message, where, idf, dense)
@@ -261,9 +267,7 @@ def find(index, arrival, messages, subscriptions, where, words, probe, found):
         return NEED_ROOM
     scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
     index.work[CANDIDATES] += n
-    n = verify(
-        probe.candidates[:n], arrival, messages, subscriptions, where, (idf, dense, probe.words), index.faces, found
-    )
+    n = verify(probe.candidates[:n], arrival, messages, subscriptions, where, (idf, dense, probe.words), found)
     gather(messages.terms, message.term_start, message.n_terms, dense)
     index.work[VERIFIED] += n
     return n
