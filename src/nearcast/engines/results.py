@@ -206,6 +206,8 @@ class Results:
             assert (entries["rank"] >= buffer["floor"]).all()
             if self.policy.spare:
                 self._check_watched(slot, messages, entries["message"], waiting)
+            else:
+                assert buffer["floor"] == (entries["rank"][-1] if entries.size == buffer["k"] else -np.inf)
 
     def _n_free(self) -> int:
         """Entries in free blocks."""

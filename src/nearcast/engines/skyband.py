@@ -3,8 +3,9 @@
 A subscription's **buffer** is sorted best first. It holds, of the live messages that rank above its **floor**, all
 but those that surely never enter the result: those that k better ones outlive (a k-skyband). The first k entries are
 the result. When so many expire that fewer than k are left, the buffer is refilled from the message index; a buffer
-without a floor is complete and needs no refill. The floor rises when a full buffer drops its worst entries. Filters of
-arrivals read the floor: a message below it is none of the subscription's business.
+without a floor is complete and needs no refill. The floor rises when a full buffer drops its worst entries. Where no
+message ever leaves, the k best are all that is kept, and the floor is the rank of the last. Filters of arrivals read
+the floor: a message below it is none of the subscription's business.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def shrink(results, slot, event, policy):
     buffer = results.buffers[slot]
     results.counters[N_SHRUNK] += 1
     kept = buffer_limit(buffer.k, policy)
-    if policy.spare and policy.strategy != KMAX:
+    if policy.strategy != KMAX:
         kept -= max(1, (kept - buffer.k) // 4)
     buffer.floor = results.entries[buffer.start + kept].rank
     while buffer.n_entries > kept:
@@ -165,6 +166,8 @@ def offer(results, messages, slot, message, rank, event, policy):
     buffer = results.buffers[slot]
     if rank < buffer.floor:
         return
+    if not policy.spare and buffer.n_entries == buffer.k:
+        drop(results, slot, buffer.n_entries - 1, event)
     if buffer.n_entries == buffer.room:
         move_to_larger(results, slot)
     entries, rows = results.entries, messages.rows
@@ -190,9 +193,12 @@ def offer(results, messages, slot, message, rank, event, policy):
     buffer.n_entries += 1
     counters[N_KEPT] += 1
     counters[N_BUFFERED] += 1
-    if policy.spare:
-        watch_newcomer(results, rows, slot, message, policy)
     touch(results, slot)
+    if not policy.spare:
+        if buffer.n_entries == buffer.k:
+            buffer.floor = entries[start + buffer.k - 1].rank
+        return
+    watch_newcomer(results, rows, slot, message, policy)
     if beaten:
         drop_beaten(results, slot, event)
     if buffer.n_entries > buffer_limit(buffer.k, policy):
