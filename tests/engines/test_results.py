@@ -14,7 +14,7 @@ import nearcast as nc
 from nearcast.columns.messages import FOREVER, MESSAGE, MessageLayout
 from nearcast.columns.subscriptions import ENDED, POINT, SCALE, PointLayout
 from nearcast.engines.blocks import USED
-from nearcast.engines.buffers import MOST_MARK, has_room, leave
+from nearcast.engines.buffers import MOST_MARK, N_BUFFERED, N_TAKEN, has_room, leave
 from nearcast.engines.results import Results
 from nearcast.engines.skyband import COST, KMAX, RATIO, Policy, is_short, offer, turns_until_short, worth_keeping
 from nearcast.engines.sweeping import NEVER
@@ -196,6 +196,15 @@ def test_results_are_those_of_the_brute_force(name: str, ks: list[int]) -> None:
                         buffers.close(slot)
                 else:
                     buffers.open(slot, choice.choice(ks))
+
+
+def test_without_a_window_the_ball_closes_with_the_kth_message() -> None:
+    buffers = Buffers(LIFETIMES["no window"], [4] * N_SLOTS, 6)
+    for _ in range(40):
+        buffers.arrive(None, 1)
+    layout = buffers.results.layout
+    assert (layout.buffers["floor"][:N_SLOTS] == [min(shown.values()) for shown in buffers.shown.values()]).all()
+    assert layout.counters[N_TAKEN] == layout.counters[N_BUFFERED] == 4 * N_SLOTS
 
 
 def test_memory_settles_under_churn() -> None:

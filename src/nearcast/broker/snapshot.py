@@ -18,7 +18,7 @@ import numpy as np
 from nearcast.columns.arena import Array, State, record
 from nearcast.errors import SnapshotError
 
-FORMAT = 8
+FORMAT = 9
 _MAGIC = b"nearcast snapshot\n"
 _ALIGN = 64  # bytes: every array starts on a cache line
 

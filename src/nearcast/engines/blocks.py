@@ -15,7 +15,7 @@ N_HEADS = 1 + N_CLASSES
 
 @kernel
 def block_room(size_class):
-    """Rows of a size class: 1, 2, ..., 16, 18, 20, ..., 32, 36, ..."""
+    """Rows of a size class: 1, 2, ..., 16, 18, 20, ..., 32, 36, ...; none of class -1."""
     if size_class < 7:
         return size_class + 1
     return (8 + ((size_class + 1) & 7)) << ((size_class - 7) >> 3)

@@ -24,11 +24,13 @@ from nearcast.window.window import is_live
 
 BUFFER = record(
     ("floor", "f8"),  # rank that a message must reach to be kept; -inf when complete
-    ("start", "i8"),  # first entry in the pool
+    ("start", "i4"),  # first entry in the pool
     ("n_entries", "i4"),
-    ("room", "i4"),  # 0, or that of a size class
     ("k", "i4"),
-    ("touched", "i4"),  # changed in the event under way
+    ("block", "u1"),  # size class of the block that its entries lie in, plus 1; 0 for none
+    ("touched", "u1"),  # changed in the event under way
+)
+WATCHED = record(
     ("oldest", "i4"),  # the watched message that was the oldest, plus 1; 0 for none
     ("soonest", "i4"),  # the watched message that expires soonest, plus 1; 0 for none
 )
@@ -56,14 +58,14 @@ class ResultLayout(NamedTuple):
     """All results of one engine."""
 
     buffers: Array  # BUFFER[n_slots]
+    watched: Array  # WATCHED[n_slots]; nothing where no message leaves
     entries: Array  # ENTRY[]: the pool of buffers
     blocks: Longs  # int64[N_HEADS]: which of it is free, see blocks.py
     above: Longs  # int64[N_HEADS]: the same beyond a boundary, which stands first, see sweeping.py
-    heads: Ints  # int32[n_message_slots]: position + 1 of the first who waits for each message, 0 for none
+    heads: Ints  # int32[n_message_slots]: position + 1 of the first who waits for each, 0 for none; or nothing, too
     waiting: Array  # WAITING[]: who watches, or watched, which message
-    marks: Ints  # int32[n_message_slots]: scratch, all zeros between calls
     changes: Array  # CHANGE[]: what was said in this batch
-    touched: Ints  # int32[n_slots]: subscriptions changed in this event
+    touched: Ints  # int32[]: subscriptions changed in this event
     counters: Longs  # int64[N_COUNTERS]
 
 
@@ -77,8 +79,14 @@ def say(results, event, slot, message, sign, rank):
 
 
 @kernel
+def room_of(buffer):
+    """Entries that the block of a buffer has room for."""
+    return block_room(np.int64(buffer.block) - 1)
+
+
+@kernel
 def touch(results, slot):
-    """Note that a subscription's buffer changed in this event."""
+    """Note that a subscription's buffer changed in this event; room was promised."""
     buffer = results.buffers[slot]
     if buffer.touched == 0:
         buffer.touched = 1
@@ -109,15 +117,21 @@ def room_to_wait(results):
 
 
 @kernel
+def room_to_touch(results):
+    """Is there room to note that one more subscription changed?"""
+    return results.counters[N_TOUCHED] < results.touched.size
+
+
+@kernel
 def watch_newcomer(results, rows, slot, message, policy):
     """Have a subscription watch the newest message, if it expires before the others or is the only one."""
-    buffer, until = results.buffers[slot], rows[message].expires_at
-    first = policy.newest != UNLIMITED and buffer.oldest == 0
-    sooner = until != FOREVER and (buffer.soonest == 0 or until < rows[buffer.soonest - 1].expires_at)
+    watched, until = results.watched[slot], rows[message].expires_at
+    first = policy.newest != UNLIMITED and watched.oldest == 0
+    sooner = until != FOREVER and (watched.soonest == 0 or until < rows[watched.soonest - 1].expires_at)
     if first:
-        buffer.oldest = message + 1
+        watched.oldest = message + 1
     if sooner:
-        buffer.soonest = message + 1
+        watched.soonest = message + 1
     if first or sooner:
         wait_for(results, slot, message)
 
@@ -125,7 +139,7 @@ def watch_newcomer(results, rows, slot, message, policy):
 @kernel
 def watch_first(results, rows, slot, policy):
     """Have a subscription watch whichever of its messages leaves first; needs room for two to wait."""
-    buffer = results.buffers[slot]
+    buffer, watched = results.buffers[slot], results.watched[slot]
     oldest, soonest = 0, 0
     sequence, until = np.int64(FOREVER), np.int64(FOREVER)
     for i in range(buffer.start, buffer.start + buffer.n_entries):
@@ -135,11 +149,11 @@ def watch_first(results, rows, slot, policy):
             oldest, sequence = message + 1, row.sequence
         if row.expires_at < until:
             soonest, until = message + 1, row.expires_at
-    if oldest != 0 and oldest != buffer.oldest:
+    if oldest != 0 and oldest != watched.oldest:
         wait_for(results, slot, oldest - 1)
-    if soonest != 0 and soonest != buffer.soonest and soonest != oldest:
+    if soonest != 0 and soonest != watched.soonest and soonest != oldest:
         wait_for(results, slot, soonest - 1)
-    buffer.oldest, buffer.soonest = oldest, soonest
+    watched.oldest, watched.soonest = oldest, soonest
 
 
 @kernel
@@ -147,10 +161,12 @@ def has_room(results, slot):
     """Is there room for one more entry of a subscription, wherever its buffer goes, and for what it may say?"""
     buffer = results.buffers[slot]
     counters = results.counters
-    full = buffer.n_entries == buffer.room
-    if full and not block_fits(results.blocks, results.entries.size, block_class(buffer.room + 1)):
+    full = buffer.n_entries == room_of(buffer)
+    if full and not block_fits(results.blocks, results.entries.size, np.int64(buffer.block)):
         return False
-    return room_to_wait(results) > 0 and counters[N_CHANGES] + 2 * (buffer.n_entries + 1) <= results.changes.size
+    if room_to_wait(results) == 0 or not room_to_touch(results):
+        return False
+    return counters[N_CHANGES] + 2 * (buffer.n_entries + 1) <= results.changes.size
 
 
 @kernel
@@ -165,6 +181,7 @@ def room_to_replace(results, slot, n):
     return (
         results.blocks[USED] + block_room(block_class(room_to_begin(n))) <= results.entries.size
         and room_to_wait(results) >= 2
+        and room_to_touch(results)
         and results.counters[N_CHANGES] + results.buffers[slot].n_entries <= results.changes.size
     )
 
@@ -173,16 +190,16 @@ def room_to_replace(results, slot, n):
 def free_entries(results, slot):
     """Give back the block of a subscription's buffer."""
     buffer = results.buffers[slot]
-    if buffer.room > 0:
+    if buffer.block > 0:
         beyond = buffer.start >= results.above[USED]
         give_block(
             results.above if beyond else results.blocks,
             results.entries["message"],
-            block_class(buffer.room),
+            np.int64(buffer.block) - 1,
             buffer.start,
         )
-        results.counters[N_TAKEN] -= buffer.room
-        buffer.room = 0
+        results.counters[N_TAKEN] -= room_of(buffer)
+        buffer.block = 0
 
 
 @kernel
@@ -190,8 +207,8 @@ def take_entries(results, slot, start, size_class):
     """A buffer has a block from now on; the one that it had is given back."""
     buffer = results.buffers[slot]
     free_entries(results, slot)
-    buffer.start, buffer.room = start, block_room(size_class)
-    results.counters[N_TAKEN] += buffer.room
+    buffer.start, buffer.block = start, size_class + 1
+    results.counters[N_TAKEN] += block_room(size_class)
 
 
 @kernel
@@ -228,7 +245,7 @@ def move_entries(results, slot, size_class):
 @kernel
 def move_to_larger(results, slot):
     """Give a full buffer a block of the next size class."""
-    move_entries(results, slot, class_to_take(results, results.buffers[slot].room + 1))
+    move_entries(results, slot, class_to_take(results, room_of(results.buffers[slot]) + 1))
 
 
 @kernel
@@ -236,7 +253,7 @@ def give_back_room(results, slot):
     """Give a buffer that has become much shorter a smaller block, if one is free."""
     buffer = results.buffers[slot]
     size_class = class_to_take(results, buffer.n_entries + 1)
-    if size_class + _TOO_LARGE <= block_class(buffer.room) and results.blocks[1 + size_class] > 0:
+    if size_class + _TOO_LARGE < buffer.block and results.blocks[1 + size_class] > 0:
         move_entries(results, slot, size_class)
 
 
@@ -262,7 +279,8 @@ def wake(results, subscriptions, rows, slot, now, policy):
     buffer = results.buffers[slot]
     results.counters[N_WOKEN] += 1
     if subscriptions.rows[slot].expires <= clock:
-        buffer.oldest, buffer.soonest = 0, 0  # it has ended, and is not told any more
+        watched = results.watched[slot]
+        watched.oldest, watched.soonest = 0, 0  # it has ended, and is not told any more
         return
     n_before = buffer.n_entries
     for position in range(n_before - 1, -1, -1):
@@ -286,14 +304,15 @@ def leave(results, subscriptions, rows, message, now, policy):
         at = results.heads[message]
         waiting = results.waiting[at - 1]
         slot = waiting.slot
-        buffer = results.buffers[slot]
-        if counters[N_CHANGES] + buffer.n_entries > results.changes.size or room_to_wait(results) < 1:
+        n_said = counters[N_CHANGES] + results.buffers[slot].n_entries
+        if n_said > results.changes.size or room_to_wait(results) < 1 or not room_to_touch(results):
             return False
         results.heads[message] = waiting.next
         waiting.next = counters[FREE_WAITING]
         counters[FREE_WAITING] = at
         counters[N_FREE_WAITING] += 1
-        if buffer.oldest == message + 1 or buffer.soonest == message + 1:  # else it is gone, or watches others by now
+        watched = results.watched[slot]
+        if watched.oldest == message + 1 or watched.soonest == message + 1:  # else it is gone, or watches others by now
             wake(results, subscriptions, rows, slot, now, policy)
     return True
 
@@ -331,4 +350,4 @@ def close_buffers(results, slots):
         buffer = results.buffers[slot]
         results.counters[N_BUFFERED] -= buffer.n_entries
         free_entries(results, slot)
-        buffer.n_entries, buffer.k, buffer.floor, buffer.oldest, buffer.soonest = 0, 0, -np.inf, 0, 0
+        buffer.n_entries, buffer.k, buffer.floor = 0, 0, -np.inf

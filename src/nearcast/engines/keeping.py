@@ -66,6 +66,7 @@ def fetch_waiting(results, subscriptions, rows, message):
         prefetch(subscriptions, waiting[at - 1].slot)
         prefetch(buffers, waiting[at - 1].slot)
         prefetch(buffers, waiting[at - 1].slot + 1)  # a record often ends in the line of the next one
+        prefetch(results.watched, waiting[at - 1].slot)
         at = waiting[at - 1].next
     at = first
     while at > 0:
@@ -111,6 +112,8 @@ def offer_found(steps, cursor, messages, found, results, policy):
         if cursor[POSITION] + 2 < cursor[N_FOUND]:
             prefetch(results.entries, results.buffers[found.slots[cursor[POSITION] + 1]].start)
             prefetch(results.buffers, found.slots[cursor[POSITION] + 2])
+            if policy.spare:
+                prefetch(results.watched, found.slots[cursor[POSITION] + 2])
         slot = found.slots[cursor[POSITION]]
         if not has_room(results, slot):
             return NEED_ROOM

@@ -29,6 +29,7 @@ from nearcast.engines.buffers import (
     N_WAITING,
     N_WOKEN,
     WAITING,
+    WATCHED,
     ResultLayout,
     close_buffers,
     n_unsaid,
@@ -42,7 +43,7 @@ from nearcast.window.heaps import BEST
 
 _FIRST_ROOM = 64
 _MOST_FREE = 16  # a share of the pool: with more than one of so many entries in free blocks it is swept
-_MOST_IDLE = 1 << 19  # changes whose room is kept for the next batch
+_IDLE = 1 << 14  # changes, besides a quarter more than were said, whose room is kept for the next batch
 
 
 class Results:
@@ -50,7 +51,9 @@ class Results:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
+        self._n_slots = 0
         self._buffers = np.zeros(0, dtype=BUFFER)
+        self._watched = np.zeros(0, dtype=WATCHED)
         self._entries = np.zeros(_FIRST_ROOM, dtype=ENTRY)
         self._blocks = np.zeros(N_HEADS, dtype=np.int64)
         self._above = np.zeros(N_HEADS, dtype=np.int64)
@@ -58,22 +61,23 @@ class Results:
         self._swept = 0  # subscriptions that the sweep under way has looked at
         self._heads = np.zeros(0, dtype=np.int32)
         self._waiting = np.zeros(_FIRST_ROOM, dtype=WAITING)
-        self._marks = np.zeros(0, dtype=np.int32)
         self._changes = np.zeros(_FIRST_ROOM, dtype=CHANGE)
-        self._touched = np.zeros(0, dtype=np.int32)
+        self._touched = np.zeros(_FIRST_ROOM, dtype=np.int32)
         self.counters = np.zeros(N_COUNTERS, dtype=np.int64)
 
     @property
     def layout(self) -> ResultLayout:
         return ResultLayout(
-            self._buffers, self._entries, self._blocks, self._above, self._heads, self._waiting, self._marks,
+            self._buffers, self._watched, self._entries, self._blocks, self._above, self._heads, self._waiting,
             self._changes, self._touched, self.counters,
         )  # fmt: skip
 
     def make_room(self, n_slots: int, n_messages: int, n_entries: int, n_changes: int, n_waiting: int = 0) -> None:
-        """Promise room: buffers and messages by number, the rest on top of what is in use."""
-        self._buffers, self._touched = with_room(self._buffers, n_slots), with_room(self._touched, n_slots)
-        self._heads, self._marks = with_room(self._heads, n_messages), with_room(self._marks, n_messages)
+        """Promise room: buffers and messages by number, the rest on top of what is in use; for one more touched."""
+        self._buffers = with_room(self._buffers, n_slots)
+        if self.policy.spare:
+            self._watched, self._heads = with_room(self._watched, n_slots), with_room(self._heads, n_messages)
+        self._touched = with_room(self._touched, int(self.counters[N_TOUCHED]) + 1)
         self._entries = with_room(self._entries, int(self._blocks[USED]) + n_entries)
         n_new = max(0, n_waiting - int(self.counters[N_FREE_WAITING]))
         self._waiting = with_room(self._waiting, int(self.counters[N_WAITING]) + n_new)
@@ -84,8 +88,8 @@ class Results:
 
         That is room to wake any subscription, too.
         """
-        longest = int(self._buffers["room"].max(initial=0))
-        self.make_room(0, 0, int(block_room(block_class(longest + 1))), 2 * (longest + 1), 1)
+        largest, longest = (int(self._buffers[field].max(initial=0)) for field in ("block", "n_entries"))
+        self.make_room(0, 0, int(block_room(largest)), 2 * (longest + 1), 1)
 
     def make_room_to_replace(self, slot: int, n: int) -> None:
         """Promise room to give a subscription a buffer of `n` entries."""
@@ -93,7 +97,8 @@ class Results:
 
     def open(self, slots: Ints, k: Ints) -> None:
         """Start empty buffers that are complete: there is nothing yet that they leave out."""
-        self.make_room(int(slots.max(initial=-1)) + 1, 0, 0, 0)
+        self._n_slots = max(self._n_slots, int(slots.max(initial=-1)) + 1)
+        self.make_room(self._n_slots, 0, 0, 0)
         fresh = np.zeros(slots.size, dtype=BUFFER)
         fresh["floor"], fresh["k"] = -np.inf, k
         self._buffers[slots] = fresh
@@ -101,6 +106,8 @@ class Results:
     def close(self, slots: Ints) -> None:
         """Forget the buffers of subscriptions that end."""
         close_buffers(self.layout, slots)
+        if self.policy.spare:
+            self._watched[slots] = 0
 
     def keep_ahead(self) -> None:
         """Promise room for an eighth more than is in use, so that arrays grow now and not in the midst of a stream."""
@@ -179,25 +186,28 @@ class Results:
 
     def forget_changes(self) -> None:
         """What was said has been read."""
+        most = int(self.counters[N_CHANGES]) * 5 // 4 + _IDLE
         self.counters[N_CHANGES] = 0
-        if self._changes.size > _MOST_IDLE:
-            self._changes = np.zeros(_FIRST_ROOM, dtype=CHANGE)
+        if self._changes.size > most:
+            self._changes = np.zeros(most, dtype=CHANGE)
 
     def check(self, slots: Ints, messages: MessageLayout) -> None:
         """Assert that every buffer is sorted, not too long, holds stored messages only, and has shown its first k."""
-        assert not self._marks.any()
         assert self.counters[N_TOUCHED] == 0
         assert self.counters[N_BUFFERED] == self._buffers["n_entries"].sum()
-        rooms = self._buffers[self._buffers["room"] > 0]
-        ends = np.sort(rooms["start"] + rooms["room"])
-        assert (np.sort(rooms["start"])[1:] >= ends[:-1]).all(), "buffers overlap"
-        assert self.counters[N_TAKEN] == rooms["room"].sum()
+        holders = self._buffers[self._buffers["block"] > 0]
+        rooms = np.array([block_room(block - 1) for block in holders["block"].tolist()], dtype=np.int64)
+        ends = np.sort(holders["start"] + rooms)
+        assert (np.sort(holders["start"])[1:] >= ends[:-1]).all(), "buffers overlap"
+        assert self.counters[N_TAKEN] == rooms.sum()
         assert self.counters[N_TAKEN] + self._n_free() == self._blocks[USED], "a block is lost"
         waiting = self._who_waits()
         for slot, buffer in zip(slots.tolist(), self._buffers[slots], strict=True):
             entries = self._entries[buffer["start"] : buffer["start"] + buffer["n_entries"]]
             sequences = messages.rows["sequence"][entries["message"]]
-            assert buffer["n_entries"] <= min(buffer["room"], buffer_limit(buffer["k"], self.policy))
+            assert buffer["n_entries"] <= min(
+                block_room(int(buffer["block"]) - 1), buffer_limit(buffer["k"], self.policy)
+            )
             assert not buffer["touched"]
             assert (sequences > 0).all()
             assert (np.lexsort((-sequences, -entries["rank"])) == np.arange(entries.size)).all()
@@ -206,6 +216,8 @@ class Results:
             assert (entries["rank"] >= buffer["floor"]).all()
             if self.policy.spare:
                 self._check_watched(slot, messages, entries["message"], waiting)
+            else:
+                assert buffer["floor"] == (entries["rank"][-1] if entries.size == buffer["k"] else -np.inf)
 
     def _n_free(self) -> int:
         """Entries in free blocks."""
@@ -234,7 +246,7 @@ class Results:
         """Assert that nothing in a buffer leaves before what its subscription watches."""
         rows = messages.rows
         for field, key, by_count in (("oldest", "sequence", True), ("soonest", "expires_at", False)):
-            watched = int(self._buffers[field][slot]) - 1
+            watched = int(self._watched[field][slot]) - 1
             leaving = rows[key][held]
             leaving = leaving.compress(leaving != FOREVER)
             if by_count and self.policy.newest == UNLIMITED:
@@ -261,11 +273,11 @@ class Results:
         """Bytes in use; room ahead is never touched, so the system has not given it out yet."""
         used = self._entries[: self._blocks[USED]].nbytes + self._waiting[: self.counters[N_WAITING]].nbytes
         rest = (
-            self._buffers,
+            self._buffers[: self._n_slots],
+            self._watched[: self._n_slots],
             self._blocks,
             self._above,
             self._heads,
-            self._marks,
             self._changes,
             self._touched,
             self.counters,
@@ -276,7 +288,8 @@ class Results:
         if self._above[USED] != NEVER:
             end_sweep(self.layout)
         return {
-            "buffers": self._buffers,
+            "buffers": self._buffers[: self._n_slots],
+            "watched": self._watched[: self._n_slots],
             "entries": self._entries[: self._blocks[USED]],
             "blocks": self._blocks,
             "heads": self._heads,
@@ -285,7 +298,6 @@ class Results:
         }
 
     def load(self, state: State) -> None:
-        self._buffers, self._entries, self._heads = state["buffers"], state["entries"], state["heads"]
+        self._buffers, self._watched, self._n_slots = state["buffers"], state["watched"], state["buffers"].size
+        self._entries, self._heads = state["entries"], state["heads"]
         self._blocks, self._waiting, self.counters = state["blocks"], state["waiting"], state["counters"]
-        self._touched = np.zeros(self._buffers.size, dtype=np.int32)
-        self._marks = np.zeros(self._heads.size, dtype=np.int32)

@@ -3,8 +3,9 @@
 A subscription's **buffer** is sorted best first. It holds, of the live messages that rank above its **floor**, all
 but those that surely never enter the result: those that k better ones outlive (a k-skyband). The first k entries are
 the result. When so many expire that fewer than k are left, the buffer is refilled from the message index; a buffer
-without a floor is complete and needs no refill. The floor rises when a full buffer drops its worst entries. Filters of
-arrivals read the floor: a message below it is none of the subscription's business.
+without a floor is complete and needs no refill. The floor rises when a full buffer drops its worst entries. Where no
+message ever leaves, the k best are all that is kept, and the floor is the rank of the last. Filters of arrivals read
+the floor: a message below it is none of the subscription's business.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from nearcast.engines.buffers import (
     drop,
     move_to_larger,
     new_block,
+    room_of,
     room_to_begin,
     say,
     take_entries,
@@ -134,7 +136,7 @@ def shrink(results, slot, event, policy):
     buffer = results.buffers[slot]
     results.counters[N_SHRUNK] += 1
     kept = buffer_limit(buffer.k, policy)
-    if policy.spare and policy.strategy != KMAX:
+    if policy.strategy != KMAX:
         kept -= max(1, (kept - buffer.k) // 4)
     buffer.floor = results.entries[buffer.start + kept].rank
     while buffer.n_entries > kept:
@@ -165,7 +167,9 @@ def offer(results, messages, slot, message, rank, event, policy):
     buffer = results.buffers[slot]
     if rank < buffer.floor:
         return
-    if buffer.n_entries == buffer.room:
+    if not policy.spare and buffer.n_entries == buffer.k:
+        drop(results, slot, buffer.n_entries - 1, event)
+    if buffer.n_entries == room_of(buffer):
         move_to_larger(results, slot)
     entries, rows = results.entries, messages.rows
     start = buffer.start
@@ -190,9 +194,12 @@ def offer(results, messages, slot, message, rank, event, policy):
     buffer.n_entries += 1
     counters[N_KEPT] += 1
     counters[N_BUFFERED] += 1
-    if policy.spare:
-        watch_newcomer(results, rows, slot, message, policy)
     touch(results, slot)
+    if not policy.spare:
+        if buffer.n_entries == buffer.k:
+            buffer.floor = entries[start + buffer.k - 1].rank
+        return
+    watch_newcomer(results, rows, slot, message, policy)
     if beaten:
         drop_beaten(results, slot, event)
     if buffer.n_entries > buffer_limit(buffer.k, policy):
@@ -250,6 +257,16 @@ def thin_out(best, messages, k, policy):
 
 
 @kernel
+def position_of(results, start, n, first, message):
+    """Where a message stands among `n` entries, or `n`; looked for from `first` on, as most keep their order."""
+    for i in range(n):
+        position = first + i if first + i < n else first + i - n
+        if results.entries[start + position].message == message:
+            return position
+    return n
+
+
+@kernel
 def replace(results, messages, slot, best, event, cost, policy):
     """Give a subscription a new buffer after its results were evaluated anew.
 
@@ -265,20 +282,18 @@ def replace(results, messages, slot, best, event, cost, policy):
     n_kept = thin_out(best[: abs(n_kept)], messages, buffer.k, policy)
     size_class = class_to_take(results, room_to_begin(n_kept))
     start = new_block(results, size_class)
-    marks = results.marks
     for i in range(n_kept):
         entry = results.entries[start + i]
         entry.rank, entry.message, entry.mark = best[i].key, best[i].slot, best[i].sequence
-        marks[best[i].slot] = i + 1
+    n_shown, at = min(n_kept, np.int64(buffer.k)), 0
     for position in range(buffer.n_entries):
         old = results.entries[buffer.start + position]
-        at = marks[old.message] - 1
-        if old.mark & 1 and 0 <= at < buffer.k:
-            results.entries[start + at].mark |= 1
-        elif old.mark & 1:
-            say(results, event, slot, old.message, -1, old.rank)
-    for i in range(n_kept):
-        marks[best[i].slot] = 0
+        if old.mark & 1:
+            at = position_of(results, start, n_shown, at, old.message)
+            if at < n_shown:
+                results.entries[start + at].mark |= 1
+            else:
+                say(results, event, slot, old.message, -1, old.rank)
     results.counters[N_BUFFERED] += n_kept - buffer.n_entries
     take_entries(results, slot, start, size_class)
     buffer.n_entries, buffer.floor = n_kept, floor

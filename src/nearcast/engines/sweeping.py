@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.engines.blocks import N_CLASSES, USED, block_class, cut_block, give_block
-from nearcast.engines.buffers import move_entries
+from nearcast.engines.buffers import move_entries, room_of
 from nearcast.jit import kernel
 
 NEVER = np.iinfo(np.int64).max  # the boundary when there is no sweep
@@ -44,7 +44,7 @@ def sweep_slots(results, first, end):
     links = results.entries["message"]
     for slot in range(first, end):
         buffer = results.buffers[slot]
-        if buffer.room == 0 or buffer.start < results.above[USED]:
+        if buffer.block == 0 or buffer.start < results.above[USED]:
             continue
         least = block_class(buffer.n_entries + 1)
         size_class = least
@@ -64,8 +64,8 @@ def end_sweep(results):
     end = 0
     for slot in range(results.buffers.size):
         buffer = results.buffers[slot]
-        if buffer.room > 0:
-            end = max(end, buffer.start + buffer.room)
+        if buffer.block > 0:
+            end = max(end, buffer.start + room_of(buffer))
     links, blocks, above = results.entries["message"], results.blocks, results.above
     hand_over(links, above, blocks, 0)
     hand_over(links, blocks, above, end)
