@@ -11,6 +11,7 @@ is better. What may be forgotten, and when a buffer is refilled, is decided in `
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ BUFFER = record(
     ("n_entries", "i4"),
     ("k", "i4"),
     ("block", "u1"),  # size class of the block that its entries lie in, plus 1; 0 for none
-    ("touched", "u1"),  # changed in the event under way
+    ("touched", "u1"),  # in the event under way: TOUCHED if it changed, MOVED if its floor did
 )
 WATCHED = record(
     ("oldest", "i4"),  # the watched message that was the oldest, plus 1; 0 for none
@@ -38,14 +39,17 @@ ENTRY = record(
     ("rank", "f8"),
     ("message", "i4"),
     ("mark", "i2"),  # twice the number of better entries known to outlive it, plus 1 if the subscriber was told of it
+    ("stamp", "u1"),  # when it came, roughly, see `stamp_of`
     packed=True,
 )
 WAITING = record(("slot", "i4"), ("next", "i4"))  # next: position + 1 of the next one, 0 at the end
 CHANGE = record(("rank", "f8"), ("event", "i4"), ("slot", "i4"), ("message", "i4"), ("sign", "i4"))
 
+TOUCHED, MOVED = 1, 2
 MOST_MARK = 2**15 - 2  # of marks without the 1: they count no further, which only keeps what might be dropped
 LINE = 4  # entries that a line of the processor's cache holds
 
+_STAMP_BITS = 8
 _TOO_LARGE = 2  # a block so many size classes above what a buffer needs is exchanged
 
 # positions in `counters`
@@ -88,10 +92,40 @@ def room_of(buffer):
 def touch(results, slot):
     """Note that a subscription's buffer changed in this event; room was promised."""
     buffer = results.buffers[slot]
-    if buffer.touched == 0:
-        buffer.touched = 1
+    if buffer.touched & TOUCHED == 0:
+        buffer.touched |= TOUCHED
         results.touched[results.counters[N_TOUCHED]] = slot
         results.counters[N_TOUCHED] += 1
+
+
+@kernel
+def move_floor(results, slot, floor):
+    """Give a buffer another floor."""
+    buffer = results.buffers[slot]
+    buffer.floor = floor
+    buffer.touched |= MOVED
+
+
+@kernel
+def stamp_bits(newest):
+    """By how many bits a sequence is cut, so that so many messages that live have half of all stamps at most."""
+    return max(0, math.frexp(float(newest))[1] - _STAMP_BITS + 1)
+
+
+@kernel
+def stamp_of(sequence, newest):
+    """When a message came, in shares of the window, counted round and round.
+
+    Buffers tell by it which messages the window has left behind, and which of theirs is the oldest, without a look at
+    any of them but one or two: rows of messages lie anywhere in memory.
+    """
+    return (sequence >> stamp_bits(newest)) & ((1 << _STAMP_BITS) - 1)
+
+
+@kernel
+def age_of(entry, last, newest):
+    """How many stamps ago a message came, if `last` is the newest."""
+    return (stamp_of(last, newest) - np.int64(entry.stamp)) & ((1 << _STAMP_BITS) - 1)
 
 
 @kernel
@@ -154,6 +188,21 @@ def watch_first(results, rows, slot, policy):
     if soonest != 0 and soonest != watched.soonest and soonest != oldest:
         wait_for(results, slot, soonest - 1)
     watched.oldest, watched.soonest = oldest, soonest
+
+
+@kernel
+def watch_oldest(results, rows, slot, last, newest):
+    """Have a subscription watch the oldest of its messages, where none expires by the clock; needs room to wait."""
+    buffer, watched = results.buffers[slot], results.watched[slot]
+    oldest, most = 0, np.int64(-1)
+    for i in range(buffer.start, buffer.start + buffer.n_entries):
+        entry = results.entries[i]
+        age = age_of(entry, last, newest)
+        if age > most or (age == most and rows[entry.message].sequence < rows[oldest - 1].sequence):
+            oldest, most = entry.message + 1, age
+    if oldest != 0 and oldest != watched.oldest:
+        wait_for(results, slot, oldest - 1)
+    watched.oldest = oldest
 
 
 @kernel
@@ -237,8 +286,7 @@ def move_entries(results, slot, size_class):
     buffer = results.buffers[slot]
     start = new_block(results, size_class)
     for i in range(buffer.n_entries):
-        old, new = results.entries[buffer.start + i], results.entries[start + i]
-        new.rank, new.message, new.mark = old.rank, old.message, old.mark
+        results.entries[start + i] = results.entries[buffer.start + i]
     take_entries(results, slot, start, size_class)
 
 
@@ -265,32 +313,47 @@ def drop(results, slot, position, event):
     if entry.mark & 1:
         say(results, event, slot, entry.message, -1, entry.rank)
     for i in range(buffer.start + position, buffer.start + buffer.n_entries - 1):
-        here, after = results.entries[i], results.entries[i + 1]
-        here.rank, here.message, here.mark = after.rank, after.message, after.mark
+        results.entries[i] = results.entries[i + 1]
     buffer.n_entries -= 1
     results.counters[N_DROPPED] += 1
     results.counters[N_BUFFERED] -= 1
 
 
 @kernel
+def has_left(entry, rows, last, newest):
+    """Has the window left a message behind that does not expire by the clock?"""
+    bits, age = stamp_bits(newest), age_of(entry, last, newest)
+    if age < newest >> bits:
+        return False
+    return age > ((newest - 1) >> bits) + 1 or rows[entry.message].sequence <= last - newest
+
+
+@kernel
 def wake(results, subscriptions, rows, slot, now, policy):
     """Drop what has left from a buffer, and watch what leaves next; needs room for as many changes as entries."""
     event, last, clock = now
-    buffer = results.buffers[slot]
+    buffer, watched = results.buffers[slot], results.watched[slot]
     results.counters[N_WOKEN] += 1
     if subscriptions.rows[slot].expires <= clock:
-        watched = results.watched[slot]
         watched.oldest, watched.soonest = 0, 0  # it has ended, and is not told any more
         return
     n_before = buffer.n_entries
+    by_count = watched.soonest == 0
     for position in range(n_before - 1, -1, -1):
-        message = results.entries[buffer.start + position].message
-        if not is_live(rows[message], last, clock, policy.newest):
+        entry = results.entries[buffer.start + position]
+        if by_count:
+            gone = has_left(entry, rows, last, policy.newest)
+        else:
+            gone = not is_live(rows[entry.message], last, clock, policy.newest)
+        if gone:
             drop(results, slot, position, event)
     if buffer.n_entries < n_before:
         results.counters[N_EXPIRED] += n_before - buffer.n_entries
         touch(results, slot)
-    watch_first(results, rows, slot, policy)
+    if by_count:
+        watch_oldest(results, rows, slot, last, policy.newest)
+    else:
+        watch_first(results, rows, slot, policy)
 
 
 @kernel
@@ -328,12 +391,15 @@ def n_unsaid(results):
 
 @kernel
 def settle(results, event):
-    """End an event: tell every touched subscriber what entered and what left the first k. Needs room for `n_unsaid`."""
+    """End an event: tell every touched subscriber what entered and what left the first k. Needs room for `n_unsaid`.
+
+    One message came at most, so that at most one that is shown has left the first k, and stands next to them.
+    """
     for i in range(results.counters[N_TOUCHED]):
         slot = results.touched[i]
         buffer = results.buffers[slot]
         buffer.touched = 0
-        for position in range(buffer.n_entries):
+        for position in range(min(buffer.n_entries, np.int64(buffer.k) + 1)):
             entry = results.entries[buffer.start + position]
             shown = 1 if position < buffer.k else 0
             if entry.mark & 1 != shown:

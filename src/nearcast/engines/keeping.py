@@ -76,9 +76,10 @@ def fetch_waiting(results, subscriptions, rows, message):
         at = waiting[at - 1].next
     at = first
     while at > 0:
-        buffer = buffers[waiting[at - 1].slot]
-        for entry in range(buffer.start, buffer.start + buffer.n_entries):
-            prefetch(rows, entries[entry].message)
+        if results.watched[waiting[at - 1].slot].soonest > 0:  # else stamps tell who leaves
+            buffer = buffers[waiting[at - 1].slot]
+            for entry in range(buffer.start, buffer.start + buffer.n_entries):
+                prefetch(rows, entries[entry].message)
         at = waiting[at - 1].next
 
 

@@ -17,7 +17,19 @@ from nearcast.engines.nearest_all import OrderedIndex
 from nearcast.engines.nearest_all import Settings as OrderedSettings
 from nearcast.engines.nearest_any import GridIndex
 from nearcast.engines.nearest_any import Settings as GridSettings
-from nearcast.engines.offering import EXTRA, N_READ, NOBODY, VERIFIED, Scene, Turn, add_extras, follow, keep_turn
+from nearcast.engines.offering import (
+    EXTRA,
+    N_MOVED,
+    N_READ,
+    N_WIDENED,
+    NOBODY,
+    VERIFIED,
+    Scene,
+    Turn,
+    add_extras,
+    follow,
+    keep_turn,
+)
 from nearcast.engines.reach import FILED
 from nearcast.engines.skyband import Policy
 from nearcast.jit import NEED_ROOM
@@ -140,21 +152,23 @@ class NearestEngine(KeeperEngine):
             self._pairs = np.empty(2 * self._pairs.size, dtype=np.int64)
         self._pairs, n = self._all.find(self._filed, steps, (event, done), messages, self._pairs, n)
         pairs, first_extras = np.sort(self._pairs[:n]), np.full(steps.arrivals.size, NOBODY, dtype=np.int32)
-        self._turn = Turn(pairs, np.zeros(N_READ, dtype=np.int64), first_extras, self._extras, done)
+        moved = np.empty(n, dtype=np.int32)
+        self._turn = Turn(pairs, np.zeros(N_READ, dtype=np.int64), first_extras, self._extras, moved, done)
         self._scene = Scene(
             steps, messages, self.table.layout, self._filed, vocabulary.idf, self._scratch(), self._where
         )
 
     def _close(self) -> None:
-        """After a turn, let the indexes follow the balls that may have changed in it."""
-        assert self._turn is not None
-        self._n_verified += int(self._turn.read[VERIFIED])
-        slots = np.concatenate([self._turn.pairs & 0xFFFFFFFF, np.array(self._widened, dtype=np.int64)])
+        """After a turn, let the indexes follow the balls that have changed in it."""
+        turn = self._turn
+        assert turn is not None
+        self._n_verified += int(turn.read[VERIFIED])
+        slots = np.concatenate([turn.moved[: turn.read[N_MOVED]], np.array(self._widened, dtype=np.int32)])
         self._turn = self._scene = None
         self._widened, self._n_extras = [], 0
         self._follow(slots)
 
-    def _follow(self, slots: Longs) -> None:
+    def _follow(self, slots: Ints) -> None:
         """Draw the boxes of balls that shrank, and file anew where finer cells will do."""
         moved = np.empty(slots.size, dtype=np.int32)
         space, deepest = self.around.space, (self._all.height, self._any.deepest(len(self.table)))
@@ -177,6 +191,7 @@ class NearestEngine(KeeperEngine):
             return
         for slot in slots.tolist():
             self._widened.append(slot)
+            self._turn.read[N_WIDENED] = len(self._widened)
             while True:
                 n = add_extras(self._scene, self._turn, slot, len(self._widened), event, self._n_extras)
                 if n != NEED_ROOM:

@@ -13,7 +13,7 @@ from nearcast.columns.arena import Array, Floats, Ints, Longs, record
 from nearcast.columns.messages import MessageLayout
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscriptions import ENDED, PointLayout
-from nearcast.engines.buffers import LINE
+from nearcast.engines.buffers import LINE, MOVED, N_TOUCHED
 from nearcast.engines.checks import ALL_WORDS, NO_MATCH, nearness
 from nearcast.engines.keeping import (
     DONE,
@@ -33,8 +33,8 @@ from nearcast.space.distance import EUCLIDEAN, wrap
 from nearcast.window.window import Steps
 
 NOBODY = -1
-PAIR, VERIFIED = range(2)  # positions in `read`
-N_READ = 2
+PAIR, VERIFIED, N_WIDENED, N_MOVED = range(4)  # positions in `read`
+N_READ = 4
 
 _AHEAD = 6  # candidates whose rows are read ahead
 
@@ -57,9 +57,10 @@ class Turn(NamedTuple):
     """Candidates of a run of events."""
 
     pairs: Longs  # int64[n]: event << 32 | slot, sorted; equal ones count once
-    read: Longs  # int64[N_READ]: the pair to go on with, and how many were verified
+    read: Longs  # int64[N_READ]: the pair to go on with, and how many were verified, have grown, have moved
     first_extras: Ints  # int32[n_events]: the first extra of each event, or NOBODY
     extras: Array  # EXTRA[]
+    moved: Ints  # int32[n]: subscriptions whose balls shrank, some more than once; those that have grown left out
     end: int  # the event after the last one
 
 
@@ -67,10 +68,10 @@ class Turn(NamedTuple):
 def list_candidates(scene, turn, event, found):
     """Write the candidates of an event, each once; returns how many, or NEED_ROOM."""
     pairs, filed, slots = turn.pairs, scene.filed, found.slots
-    n, at = 0, turn.read[PAIR]
+    n, at, any_widened = 0, turn.read[PAIR], turn.read[N_WIDENED] > 0
     while at < pairs.size and pairs[at] >> 32 <= event:
         slot = pairs[at] & 0xFFFFFFFF
-        if (at == 0 or pairs[at - 1] != pairs[at]) and filed[slot].widened == 0:
+        if (at == 0 or pairs[at - 1] != pairs[at]) and not (any_widened and filed[slot].widened > 0):
             if n == slots.size:
                 return NEED_ROOM
             slots[n] = slot
@@ -129,6 +130,16 @@ def verify_all(scene, event, n_candidates, results, found):
 
 
 @kernel
+def note_moved(results, filed, turn):
+    """Note whose balls have moved in the event under way."""
+    read = turn.read
+    for slot in results.touched[: results.counters[N_TOUCHED]]:
+        if results.buffers[slot].touched & MOVED and filed[slot].widened == 0:
+            turn.moved[read[N_MOVED]] = slot
+            read[N_MOVED] += 1
+
+
+@kernel
 def keep_turn(scene, turn, cursor, found, results, policy):
     """Take the events of a turn from the cursor on into the results, until DONE or something is missing; call again."""
     steps = scene.steps
@@ -150,6 +161,7 @@ def keep_turn(scene, turn, cursor, found, results, policy):
         code = keep_found(steps, cursor, scene.messages, found, results, policy)
         if code != DONE:
             return code
+        note_moved(results, scene.filed, turn)
         end_event(cursor, results)
     return DONE
 

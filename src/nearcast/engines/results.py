@@ -35,6 +35,7 @@ from nearcast.engines.buffers import (
     n_unsaid,
     room_to_begin,
     settle,
+    stamp_of,
 )
 from nearcast.engines.skyband import Policy, buffer_limit, replace
 from nearcast.engines.sweeping import NEVER, begin_sweep, end_sweep, sweep_slots
@@ -210,6 +211,7 @@ class Results:
             )
             assert not buffer["touched"]
             assert (sequences > 0).all()
+            assert entries["stamp"].tolist() == [stamp_of(at, self.policy.newest) for at in sequences.tolist()]
             assert (np.lexsort((-sequences, -entries["rank"])) == np.arange(entries.size)).all()
             assert (entries["mark"] & 1 == (np.arange(entries.size) < buffer["k"])).all()
             assert (entries["mark"] >> 1 < buffer["k"]).all()

@@ -24,11 +24,13 @@ from nearcast.engines.buffers import (
     N_SHRUNK,
     class_to_take,
     drop,
+    move_floor,
     move_to_larger,
     new_block,
     room_of,
     room_to_begin,
     say,
+    stamp_of,
     take_entries,
     touch,
     watch_first,
@@ -138,7 +140,7 @@ def shrink(results, slot, event, policy):
     kept = buffer_limit(buffer.k, policy)
     if policy.strategy != KMAX:
         kept -= max(1, (kept - buffer.k) // 4)
-    buffer.floor = results.entries[buffer.start + kept].rank
+    move_floor(results, slot, results.entries[buffer.start + kept].rank)
     while buffer.n_entries > kept:
         drop(results, slot, buffer.n_entries - 1, event)
 
@@ -178,15 +180,15 @@ def offer(results, messages, slot, message, rank, event, policy):
     counts = policy.spare and policy.strategy != KMAX
     beaten = False
     while at > start and entries[at - 1].rank <= rank:
-        above, entry = entries[at - 1], entries[at]
-        mark = above.mark
-        if counts and (until == FOREVER or rows[above.message].expires_at <= until):
-            mark += 2 if mark < MOST_MARK else 0
-            beaten = beaten or mark >> 1 >= buffer.k
-        entry.rank, entry.message, entry.mark = above.rank, above.message, mark
+        entries[at] = entries[at - 1]
+        entry = entries[at]
+        if counts and (until == FOREVER or rows[entry.message].expires_at <= until):
+            entry.mark += 2 if entry.mark < MOST_MARK else 0
+            beaten = beaten or entry.mark >> 1 >= buffer.k
         at -= 1
     entry = entries[at]
     entry.rank, entry.message, entry.mark = rank, message, 0
+    entry.stamp = stamp_of(rows[message].sequence, policy.newest)
     if counts and policy.newest == UNLIMITED:  # else nobody who is here outlives it
         n_better = n_outliving(results, messages, buffer, at - start, until)
         entry.mark = min(2 * n_better, MOST_MARK)
@@ -197,7 +199,7 @@ def offer(results, messages, slot, message, rank, event, policy):
     touch(results, slot)
     if not policy.spare:
         if buffer.n_entries == buffer.k:
-            buffer.floor = entries[start + buffer.k - 1].rank
+            move_floor(results, slot, entries[start + buffer.k - 1].rank)
         return
     watch_newcomer(results, rows, slot, message, policy)
     if beaten:
@@ -285,6 +287,7 @@ def replace(results, messages, slot, best, event, cost, policy):
     for i in range(n_kept):
         entry = results.entries[start + i]
         entry.rank, entry.message, entry.mark = best[i].key, best[i].slot, best[i].sequence
+        entry.stamp = stamp_of(messages.rows[best[i].slot].sequence, policy.newest)
     n_shown, at = min(n_kept, np.int64(buffer.k)), 0
     for position in range(buffer.n_entries):
         old = results.entries[buffer.start + position]
@@ -296,7 +299,8 @@ def replace(results, messages, slot, best, event, cost, policy):
                 say(results, event, slot, old.message, -1, old.rank)
     results.counters[N_BUFFERED] += n_kept - buffer.n_entries
     take_entries(results, slot, start, size_class)
-    buffer.n_entries, buffer.floor = n_kept, floor
+    buffer.n_entries = n_kept
+    move_floor(results, slot, floor)
     if policy.spare:
         watch_first(results, messages.rows, slot, policy)
     touch(results, slot)

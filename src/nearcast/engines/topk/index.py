@@ -95,7 +95,7 @@ class SubscriptionIndex:
         unfile_many(self.layout, slots, subscriptions, self.shape)
 
     def refile(self, slots: Ints, subscriptions: PointLayout, idf: Floats, buffers: Array) -> None:
-        """File subscriptions under the floors that their buffers have now."""
+        """File subscriptions under the floors that their buffers have now, where these have moved in this event."""
         refile_many(self.layout, subscriptions, idf, slots, buffers, self.shape)
 
     def _used(self) -> SubscriptionLayout:

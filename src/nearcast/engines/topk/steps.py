@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearcast.engines.buffers import N_TOUCHED
+from nearcast.engines.buffers import MOVED, N_TOUCHED
 from nearcast.engines.keeping import (
     DONE,
     FIND_ROOM,
@@ -23,8 +23,10 @@ from nearcast.jit import NEED_ROOM, kernel
 
 @kernel
 def refile_many(index, subscriptions, idf, slots, buffers, shape):
-    """File subscriptions under the floors that their buffers have now."""
+    """File subscriptions under the floors that their buffers have now, where these have moved in this event."""
     for slot in slots:
+        if buffers[slot].touched & MOVED == 0:
+            continue
         floor = floor_of(buffers[slot].floor)
         if index.faces[slot].floor != floor:
             refile(index, subscriptions, idf, slot, floor, shape)
