@@ -43,7 +43,7 @@ from nearcast.window.expiries import UNLIMITED
 from nearcast.window.heaps import BEST
 
 _FIRST_ROOM = 64
-_MOST_FREE = 16  # a share of the pool: with more than one of so many entries in free blocks it is swept
+_MOST_FREE = 32  # a share of the pool: with more than one of so many entries in free blocks it is swept
 _IDLE = 1 << 14  # changes, besides a quarter more than were said, whose room is kept for the next batch
 
 

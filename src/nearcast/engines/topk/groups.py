@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.engines.blocks import block_class, block_room, give_block, take_block
-from nearcast.engines.topk.keys import code_of, key_of, reach_of, rest_of, rounded_up, tilt_of
+from nearcast.engines.topk.keys import code_of, key_of, reach_of, rest_of, share_of, tilt_of
 from nearcast.engines.topk.layout import HIDDEN_BITS, MANY, REFILED
 from nearcast.jit import kernel
 
@@ -20,7 +20,7 @@ def write_posting(posting, slot, face, rest):
     own, after, bits, n_hidden = rest
     posting.mark, posting.bits = (np.int64(slot) << HIDDEN_BITS) + min(n_hidden, MANY), bits
     posting.key = posting_key(face, rest)
-    posting.own, posting.after = rounded_up(own), rounded_up(after)
+    posting.own, posting.after = share_of(own), share_of(after)
     posting.x, posting.y, posting.z, posting.floor, posting.alpha = face.x, face.y, face.z, face.floor, face.alpha
 
 

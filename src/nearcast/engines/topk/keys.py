@@ -13,6 +13,7 @@ import math
 
 import numpy as np
 
+from nearcast.engines.topk.layout import WHOLE
 from nearcast.jit import kernel
 from nearcast.space.distance import HAVERSINE
 from nearcast.window.curve import grid_line, hilbert, to_point
@@ -32,9 +33,9 @@ def rounded_down(value):
 
 
 @kernel
-def rounded_up(value):
-    """A float32 that is not below the value."""
-    return -rounded_down(-value)
+def share_of(value):
+    """What a posting keeps of a length within [0, 1]: no less."""
+    return min(math.ceil(value * WHOLE), WHOLE)
 
 
 @kernel

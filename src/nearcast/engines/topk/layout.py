@@ -48,14 +48,15 @@ POSTING = record(  # all that the filter asks, so that it reads a group from end
     ("mark", "i4"),  # slot and, in the lowest bits, how many of the words after this one share a bit with another
     ("bits", "u4"),  # of the subscription's words after this one
     ("key", "f4"),
-    ("own", "f4"),  # weight of the word in the subscription's unit vector
-    ("after", "f4"),  # length of that vector after the word
+    ("own", "u2"),  # weight of the word in the subscription's unit vector, by WHOLE
+    ("after", "u2"),  # length of that vector after the word, by WHOLE
     ("x", "f4"),  # the face
     ("y", "f4"),
     ("z", "f4"),
     ("floor", "f4"),
     ("alpha", "f4"),
 )
+WHOLE = 2**16 - 1
 HIDDEN_BITS = 3
 MANY = (1 << HIDDEN_BITS) - 1  # words, or more
 CANDIDATE = record(

@@ -27,6 +27,7 @@ from nearcast.engines.topk.layout import (
     MANY,
     VERIFIED,
     VISITED,
+    WHOLE,
 )
 from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
 from nearcast.window.curve import at_least, box_squared
@@ -34,7 +35,7 @@ from nearcast.window.curve import at_least, box_squared
 _LOOSE = 1e-12
 _BLUR = 4e-7  # relative; more than a float32 point is off
 _AHEAD = 8  # what is looked at so much later is fetched
-_FETCHED = (0, 1, 3, 4)  # postings of a group that begin a line of the processor's cache, or end in one
+_FETCHED = (0, 2, 4, 6)  # postings whose lines of the processor's cache are fetched, for all groups of a cell at once
 
 
 class Aim(NamedTuple):
@@ -54,7 +55,7 @@ class Probe(NamedTuple):
     words: Ints  # int32[n]: its words, the rarest first
     units: Floats  # float64[n]: their weights in its unit vector
     reaches: Floats  # float64[n]: length of its unit vector from each word on
-    tails: Floats  # float64[n * (MANY + 1)]: by word and number of others: the longest that so many after it can be
+    tails: Floats  # float64[n * (MANY + 1)]: by word and number of others: how long so many after it can be, by WHOLE
     bits: Longs  # int64[n]: of the words after each
     candidates: Array  # CANDIDATE[]
 
@@ -97,9 +98,9 @@ def measure_rests(probe, n):
         at = i * (MANY + 1)
         partial = 0.0
         for r in range(MANY):
-            tails[at + r] = math.sqrt(partial) * (1.0 + _LOOSE)
+            tails[at + r] = math.sqrt(partial) / WHOLE * (1.0 + _LOOSE)
             partial += best[r]
-        tails[at + MANY] = math.sqrt(total) * (1.0 + _LOOSE)
+        tails[at + MANY] = math.sqrt(total) / WHOLE * (1.0 + _LOOSE)
         total += square
         probe.reaches[i] = math.sqrt(total) * (1.0 + _LOOSE)
         probe.bits[i] = bits
@@ -124,10 +125,10 @@ def sift_group(postings, span, limits, aim, own, tails, room):
     """Add the subscriptions of a group that may want the message to the candidates; returns how many there are then.
 
     `span` is where the group's postings lie; `limits` are what the cell's distance adds to every key, and where the
-    group ends: at the first key, since keys are sorted, that exceeds it; `own` is the message's word, its weight and
-    the bits of the words after it, `tails` how long these can be; `room` are candidates and how many there are. Returns
-    also how many subscriptions were looked at. Takes no layout: when it did, a seventh of the time of a message went
-    into counting references to arrays (2026-11-16).
+    group ends: at the first key, since keys are sorted, that exceeds it; `own` is the message's word, its weight by
+    WHOLE and the bits of the words after it, `tails` how long these can be; `room` are candidates and how many there
+    are. Returns also how many subscriptions were looked at. Takes no layout: when it did, a seventh of the time of a
+    message went into counting references to arrays (2026-11-16).
 
     Paper: [SKYPE] section 5.2, theorems 1 and 2; section 5.3.2, theorem 4.
     Departs: places are compared as they are, instead of by inner and outer bounds; the words after this one count by
@@ -144,7 +145,7 @@ def sift_group(postings, span, limits, aim, own, tails, room):
         n_shared = n_bits(np.int64(posting.bits) & bits)
         if n_shared > 0:
             n_shared = min(n_shared + (posting.mark & MANY), MANY)
-        text = np.float64(posting.own) * unit + np.float64(posting.after) * tails[n_shared]
+        text = posting.own * unit + posting.after * tails[n_shared]
         dx, dy, dz = np.float64(posting.x) - aim.x, np.float64(posting.y) - aim.y, np.float64(posting.z) - aim.z
         near = nearness(aim, dx * dx + dy * dy + dz * dz)
         alpha = np.float64(posting.alpha)
@@ -166,7 +167,7 @@ def sift_word(index, word, aim, probe, n, prune):
     groups, candidates, work, postings = index.groups, probe.candidates, index.work, index.postings
     row = index.lists[probe.words[word]]
     reach = probe.reaches[word]
-    own = (word, probe.units[word], probe.bits[word])
+    own = (word, probe.units[word] / WHOLE * (1.0 + _LOOSE), probe.bits[word])
     tails = probe.tails[word * (MANY + 1) : (word + 1) * (MANY + 1)]
     at = np.int64(row.start)
     end = at + row.n_groups
