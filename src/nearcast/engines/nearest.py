@@ -70,7 +70,8 @@ class NearestEngine(KeeperEngine):
         self._scene: Scene | None = None  # the turn under way
         self._turn: Turn | None = None
         self._n_extras = 0
-        self._widened: list[int] = []  # subscriptions whose balls grew in it
+        self._grown: list[int] = []  # subscriptions whose balls grew in it
+        self._widened = np.zeros(0, dtype=np.int32)  # number of the last growth of each, zeros between turns
 
     def _of_all(self, slots: Ints) -> tuple[Ints, Ints]:
         """Those that ask for all words, and those that ask for any."""
@@ -142,16 +143,18 @@ class NearestEngine(KeeperEngine):
         pairs, first_extras = np.sort(self._pairs[:n]), np.full(steps.arrivals.size, NOBODY, dtype=np.int32)
         self._turn = Turn(pairs, np.zeros(N_READ, dtype=np.int64), first_extras, self._extras, done)
         self._scene = Scene(
-            steps, messages, self.table.layout, self._filed, vocabulary.idf, self._scratch(), self._where
-        )
+            steps, messages, self.table.layout, self._filed, self._widened[:0], vocabulary.idf, self._scratch(),
+            self._where,
+        )  # fmt: skip
 
     def _close(self) -> None:
         """After a turn, let the indexes follow the balls that may have changed in it."""
         assert self._turn is not None
         self._n_verified += int(self._turn.read[VERIFIED])
-        slots = np.concatenate([self._turn.pairs & 0xFFFFFFFF, np.array(self._widened, dtype=np.int64)])
+        slots = np.concatenate([self._turn.pairs & 0xFFFFFFFF, np.array(self._grown, dtype=np.int64)])
+        self._widened[self._grown] = 0
         self._turn = self._scene = None
-        self._widened, self._n_extras = [], 0
+        self._grown, self._n_extras = [], 0
         self._follow(slots)
 
     def _follow(self, slots: Longs) -> None:
@@ -173,12 +176,14 @@ class NearestEngine(KeeperEngine):
         """Evaluate anew, file by the new balls, and compare these with the rest of the turn."""
         super()._refill(slots, event, last, clock)
         self._file(slots)
-        if self._turn is None:
+        if self._scene is None or self._turn is None:
             return
+        self._widened = with_room(self._widened, self.table.slots.capacity)
+        self._scene = self._scene._replace(widened=self._widened)
         for slot in slots.tolist():
-            self._widened.append(slot)
+            self._grown.append(slot)
             while True:
-                n = add_extras(self._scene, self._turn, slot, len(self._widened), event, self._n_extras)
+                n = add_extras(self._scene, self._turn, slot, len(self._grown), event, self._n_extras)
                 if n != NEED_ROOM:
                     break
                 self._extras = with_room(self._extras, 2 * self._extras.size)
@@ -187,14 +192,15 @@ class NearestEngine(KeeperEngine):
 
     def check(self) -> None:
         super().check()
-        assert not self._filed["widened"].any()
+        assert not self._widened.any()
         assert self._turn is None
         of_all, of_any = self._of_all(self.table.used_slots)
         self._all.check(self._filed, of_all)
         self._any.check(self._filed, of_any)
 
     def stats(self) -> Stats:
-        own = self._filed[: self.table.slots.capacity].nbytes + self._pairs.nbytes + self._extras.nbytes
+        own = self._filed[: self.table.slots.capacity].nbytes + self._widened.nbytes
+        own += self._pairs.nbytes + self._extras.nbytes
         shared, of_all, of_any = super().stats(), self._all.stats(), self._any.stats()
         return {
             **shared,

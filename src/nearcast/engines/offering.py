@@ -27,7 +27,7 @@ from nearcast.engines.keeping import (
     leave_expired,
     note_found,
 )
-from nearcast.engines.reach import above, draw_box, level_of
+from nearcast.engines.reach import draw_box, level_of
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.distance import EUCLIDEAN, wrap
 from nearcast.window.window import Steps
@@ -48,6 +48,7 @@ class Scene(NamedTuple):
     messages: MessageLayout
     subscriptions: PointLayout
     filed: Array  # FILED[n_slots]
+    widened: Ints  # int32[n_slots]: number of its last growth in the turn, 0 for none; nothing before the first growth
     idf: Floats
     dense: Floats  # scratch, zeros
     where: tuple[int, float]  # metric and max_distance
@@ -66,11 +67,11 @@ class Turn(NamedTuple):
 @kernel
 def list_candidates(scene, turn, event, found):
     """Write the candidates of an event, each once; returns how many, or NEED_ROOM."""
-    pairs, filed, slots = turn.pairs, scene.filed, found.slots
+    pairs, widened, slots = turn.pairs, scene.widened, found.slots
     n, at = 0, turn.read[PAIR]
     while at < pairs.size and pairs[at] >> 32 <= event:
         slot = pairs[at] & 0xFFFFFFFF
-        if (at == 0 or pairs[at - 1] != pairs[at]) and filed[slot].widened == 0:
+        if (at == 0 or pairs[at - 1] != pairs[at]) and (widened.size == 0 or widened[slot] == 0):
             if n == slots.size:
                 return NEED_ROOM
             slots[n] = slot
@@ -79,7 +80,7 @@ def list_candidates(scene, turn, event, found):
     extra = turn.first_extras[event]
     while extra != NOBODY:
         slot = turn.extras[extra].slot
-        if turn.extras[extra].widened == filed[slot].widened:
+        if turn.extras[extra].widened == widened[slot]:
             if n == slots.size:
                 return NEED_ROOM
             slots[n] = slot
@@ -179,7 +180,7 @@ def add_extras(scene, turn, slot, version, event, n_extras):
     rows, words = scene.messages.rows, scene.messages.terms
     if n_extras + turn.end - event > turn.extras.size:
         return NEED_ROOM
-    own.widened = version
+    scene.widened[slot] = version
     for later in range(event + 1, turn.end):
         if scene.steps.arrivals[later] < 0:
             continue
@@ -197,20 +198,20 @@ def add_extras(scene, turn, slot, version, event, n_extras):
 
 @kernel
 def follow(filed, subscriptions, buffers, slots, where, deepest, moved):
-    """Draw boxes anew where floors have changed; writes those that belong in finer cells, each once, returns how many.
+    """Draw boxes anew; writes those that have shrunk so far as to belong in finer cells, each once, returns how many.
 
     `where` is metric and bounds, `deepest` the level of the finest cells for all words and for any word. `slots` may
     name a subscription more than once, and some that are gone.
     """
     metric, bounds = where
     n = 0
-    for slot in slots:
+    for i in range(slots.size):
+        slot = slots[i]
         row, own = subscriptions.rows[slot], filed[slot]
-        own.widened = 0
-        floor = buffers[slot].floor
-        if row.expires == ENDED or own.reach == above(-floor):
+        if (i > 0 and slots[i - 1] == slot) or row.expires == ENDED:
             continue
-        draw_box(own, metric, row.x, row.y, floor)
+        if not draw_box(own, metric, row.x, row.y, buffers[slot].floor):
+            continue
         if level_of(own, metric, row.x, row.y, bounds, deepest[row.mode]) > own.level:
             moved[n] = slot
             n += 1

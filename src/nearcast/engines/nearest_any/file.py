@@ -134,7 +134,7 @@ def note_levels(grid, filed, subscriptions, first, end):
         row, own = subscriptions.rows[slot], filed[slot]
         if own.n_rows > 0 and row.mode == ANY_WORD:
             for i in range(row.term_start, row.term_start + row.n_terms):
-                grid.coming[subscriptions.terms[i]] |= 1 << own.level
+                grid.coming[subscriptions.terms[i]] |= 1 << np.int64(own.level)
 
 
 @kernel
