@@ -82,7 +82,8 @@ class NearestEngine(KeeperEngine):
         super().insert(slots)
         self._filed = with_room(self._filed, self.table.slots.capacity)
         of_all, of_any = self._of_all(slots)
-        self._all.know(self.around.vocabulary.capacity)
+        if of_all.size:
+            self._all.know(self.around.vocabulary.capacity)
         if of_all.size > self._all.n_filed:
             self._build_all()
         else:
@@ -132,7 +133,8 @@ class NearestEngine(KeeperEngine):
     def _open(self, steps: Steps, event: int) -> None:
         """Find the candidates of the next events."""
         messages, vocabulary = self.around.live.table.layout, self.around.vocabulary
-        self._all.know(vocabulary.capacity)
+        if self._all.n_filed:
+            self._all.know(vocabulary.capacity)
         end = min(event + _TURN, steps.arrivals.size)
         while True:
             done, n = self._any.find(self._filed, steps, event, end, messages, self._pairs)
