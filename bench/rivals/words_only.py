@@ -39,4 +39,4 @@ class WordsOnlyEngine(NearestEngine):
         self._any = WordsOnly(self.around.space)
 
     def _follow(self, slots: Longs) -> None:
-        self._filed["widened"][slots] = 0
+        """Nobody is filed by a ball."""

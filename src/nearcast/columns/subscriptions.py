@@ -43,7 +43,7 @@ POINT = record(
     ("term_start", "i8"),
     ("n_terms", "i4"),
     ("k", "i4"),
-    ("mode", "i4"),  # measure of Similar, match of Nearest
+    ("mode", "u1"),  # measure of Similar, match of Nearest
     packed=True,
 )
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nearcast.columns.scores import dot_row, shared_row, similar_score, topk_score
 from nearcast.columns.subscriptions import clauses_hold, in_region
 from nearcast.jit import kernel
@@ -34,7 +36,7 @@ def similarity(subscriptions, slot, message, where, idf, dense):
 def similarity_of(row, scale, terms, message, where, idf, dense):
     """`similarity`, for loops in which handing over a layout would cost more than the score."""
     weight, n_shared = shared_row(terms, row.term_start, row.n_terms, idf, dense)
-    text = tsim(row.mode, weight, n_shared, scale.weight, message.weight, row.n_terms, message.n_terms)
+    text = tsim(np.int32(row.mode), weight, n_shared, scale.weight, message.weight, row.n_terms, message.n_terms)
     place = ssim(distance(where[0], row.x, row.y, message.x, message.y), where[1])
     return similar_score(scale.share, text, place)
 

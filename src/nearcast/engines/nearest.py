@@ -21,7 +21,6 @@ from nearcast.engines.offering import (
     EXTRA,
     N_MOVED,
     N_READ,
-    N_WIDENED,
     NOBODY,
     VERIFIED,
     Scene,
@@ -82,7 +81,8 @@ class NearestEngine(KeeperEngine):
         self._scene: Scene | None = None  # the turn under way
         self._turn: Turn | None = None
         self._n_extras = 0
-        self._widened: list[int] = []  # subscriptions whose balls grew in it
+        self._grown: list[int] = []  # subscriptions whose balls grew in it
+        self._widened = np.zeros(0, dtype=np.int32)  # number of the last growth of each, zeros between turns
 
     def _of_all(self, slots: Ints) -> tuple[Ints, Ints]:
         """Those that ask for all words, and those that ask for any."""
@@ -93,7 +93,8 @@ class NearestEngine(KeeperEngine):
         super().insert(slots)
         self._filed = with_room(self._filed, self.table.slots.capacity)
         of_all, of_any = self._of_all(slots)
-        self._all.know(self.around.vocabulary.capacity)
+        if of_all.size:
+            self._all.know(self.around.vocabulary.capacity)
         if of_all.size > self._all.n_filed:
             self._build_all()
         else:
@@ -143,7 +144,8 @@ class NearestEngine(KeeperEngine):
     def _open(self, steps: Steps, event: int) -> None:
         """Find the candidates of the next events."""
         messages, vocabulary = self.around.live.table.layout, self.around.vocabulary
-        self._all.know(vocabulary.capacity)
+        if self._all.n_filed:
+            self._all.know(vocabulary.capacity)
         end = min(event + _TURN, steps.arrivals.size)
         while True:
             done, n = self._any.find(self._filed, steps, event, end, messages, self._pairs)
@@ -155,17 +157,19 @@ class NearestEngine(KeeperEngine):
         moved = np.empty(n, dtype=np.int32)
         self._turn = Turn(pairs, np.zeros(N_READ, dtype=np.int64), first_extras, self._extras, moved, done)
         self._scene = Scene(
-            steps, messages, self.table.layout, self._filed, vocabulary.idf, self._scratch(), self._where
-        )
+            steps, messages, self.table.layout, self._filed, self._widened[:0], vocabulary.idf, self._scratch(),
+            self._where,
+        )  # fmt: skip
 
     def _close(self) -> None:
         """After a turn, let the indexes follow the balls that have changed in it."""
         turn = self._turn
         assert turn is not None
         self._n_verified += int(turn.read[VERIFIED])
-        slots = np.concatenate([turn.moved[: turn.read[N_MOVED]], np.array(self._widened, dtype=np.int32)])
+        slots = np.concatenate([turn.moved[: turn.read[N_MOVED]], np.array(self._grown, dtype=np.int32)])
+        self._widened[self._grown] = 0
         self._turn = self._scene = None
-        self._widened, self._n_extras = [], 0
+        self._grown, self._n_extras = [], 0
         self._follow(slots)
 
     def _follow(self, slots: Ints) -> None:
@@ -187,13 +191,14 @@ class NearestEngine(KeeperEngine):
         """Evaluate anew, file by the new balls, and compare these with the rest of the turn."""
         super()._refill(slots, event, last, clock)
         self._file(slots)
-        if self._turn is None:
+        if self._scene is None or self._turn is None:
             return
+        self._widened = with_room(self._widened, self.table.slots.capacity)
+        self._scene = self._scene._replace(widened=self._widened)
         for slot in slots.tolist():
-            self._widened.append(slot)
-            self._turn.read[N_WIDENED] = len(self._widened)
+            self._grown.append(slot)
             while True:
-                n = add_extras(self._scene, self._turn, slot, len(self._widened), event, self._n_extras)
+                n = add_extras(self._scene, self._turn, slot, len(self._grown), event, self._n_extras)
                 if n != NEED_ROOM:
                     break
                 self._extras = with_room(self._extras, 2 * self._extras.size)
@@ -202,14 +207,15 @@ class NearestEngine(KeeperEngine):
 
     def check(self) -> None:
         super().check()
-        assert not self._filed["widened"].any()
+        assert not self._widened.any()
         assert self._turn is None
         of_all, of_any = self._of_all(self.table.used_slots)
         self._all.check(self._filed, of_all)
         self._any.check(self._filed, of_any)
 
     def stats(self) -> Stats:
-        own = self._filed[: self.table.slots.capacity].nbytes + self._pairs.nbytes + self._extras.nbytes
+        own = self._filed[: self.table.slots.capacity].nbytes + self._widened.nbytes
+        own += self._pairs.nbytes + self._extras.nbytes
         shared, of_all, of_any = super().stats(), self._all.stats(), self._any.stats()
         return {
             **shared,

@@ -27,14 +27,14 @@ from nearcast.engines.keeping import (
     leave_expired,
     note_found,
 )
-from nearcast.engines.reach import above, draw_box, level_of
+from nearcast.engines.reach import draw_box, level_of
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.distance import EUCLIDEAN, wrap
 from nearcast.window.window import Steps
 
 NOBODY = -1
-PAIR, VERIFIED, N_WIDENED, N_MOVED = range(4)  # positions in `read`
-N_READ = 4
+PAIR, VERIFIED, N_MOVED = range(3)  # positions in `read`
+N_READ = 3
 
 _AHEAD = 6  # candidates whose rows are read ahead
 
@@ -48,6 +48,7 @@ class Scene(NamedTuple):
     messages: MessageLayout
     subscriptions: PointLayout
     filed: Array  # FILED[n_slots]
+    widened: Ints  # int32[n_slots]: number of its last growth in the turn, 0 for none; nothing before the first growth
     idf: Floats
     dense: Floats  # scratch, zeros
     where: tuple[int, float]  # metric and max_distance
@@ -57,7 +58,7 @@ class Turn(NamedTuple):
     """Candidates of a run of events."""
 
     pairs: Longs  # int64[n]: event << 32 | slot, sorted; equal ones count once
-    read: Longs  # int64[N_READ]: the pair to go on with, and how many were verified, have grown, have moved
+    read: Longs  # int64[N_READ]: the pair to go on with, and how many were verified, and have moved
     first_extras: Ints  # int32[n_events]: the first extra of each event, or NOBODY
     extras: Array  # EXTRA[]
     moved: Ints  # int32[n]: subscriptions whose balls shrank, some more than once; those that have grown left out
@@ -67,11 +68,11 @@ class Turn(NamedTuple):
 @kernel
 def list_candidates(scene, turn, event, found):
     """Write the candidates of an event, each once; returns how many, or NEED_ROOM."""
-    pairs, filed, slots = turn.pairs, scene.filed, found.slots
-    n, at, any_widened = 0, turn.read[PAIR], turn.read[N_WIDENED] > 0
+    pairs, widened, slots = turn.pairs, scene.widened, found.slots
+    n, at = 0, turn.read[PAIR]
     while at < pairs.size and pairs[at] >> 32 <= event:
         slot = pairs[at] & 0xFFFFFFFF
-        if (at == 0 or pairs[at - 1] != pairs[at]) and not (any_widened and filed[slot].widened > 0):
+        if (at == 0 or pairs[at - 1] != pairs[at]) and (widened.size == 0 or widened[slot] == 0):
             if n == slots.size:
                 return NEED_ROOM
             slots[n] = slot
@@ -80,7 +81,7 @@ def list_candidates(scene, turn, event, found):
     extra = turn.first_extras[event]
     while extra != NOBODY:
         slot = turn.extras[extra].slot
-        if turn.extras[extra].widened == filed[slot].widened:
+        if turn.extras[extra].widened == widened[slot]:
             if n == slots.size:
                 return NEED_ROOM
             slots[n] = slot
@@ -130,11 +131,11 @@ def verify_all(scene, event, n_candidates, results, found):
 
 
 @kernel
-def note_moved(results, filed, turn):
+def note_moved(results, widened, turn):
     """Note whose balls have moved in the event under way."""
     read = turn.read
     for slot in results.touched[: results.counters[N_TOUCHED]]:
-        if results.buffers[slot].touched & MOVED and filed[slot].widened == 0:
+        if results.buffers[slot].touched & MOVED and (widened.size == 0 or widened[slot] == 0):
             turn.moved[read[N_MOVED]] = slot
             read[N_MOVED] += 1
 
@@ -161,7 +162,7 @@ def keep_turn(scene, turn, cursor, found, results, policy):
         code = keep_found(steps, cursor, scene.messages, found, results, policy)
         if code != DONE:
             return code
-        note_moved(results, scene.filed, turn)
+        note_moved(results, scene.widened, turn)
         end_event(cursor, results)
     return DONE
 
@@ -191,7 +192,7 @@ def add_extras(scene, turn, slot, version, event, n_extras):
     rows, words = scene.messages.rows, scene.messages.terms
     if n_extras + turn.end - event > turn.extras.size:
         return NEED_ROOM
-    own.widened = version
+    scene.widened[slot] = version
     for later in range(event + 1, turn.end):
         if scene.steps.arrivals[later] < 0:
             continue
@@ -209,20 +210,20 @@ def add_extras(scene, turn, slot, version, event, n_extras):
 
 @kernel
 def follow(filed, subscriptions, buffers, slots, where, deepest, moved):
-    """Draw boxes anew where floors have changed; writes those that belong in finer cells, each once, returns how many.
+    """Draw boxes anew; writes those that have shrunk so far as to belong in finer cells, each once, returns how many.
 
     `where` is metric and bounds, `deepest` the level of the finest cells for all words and for any word. `slots` may
     name a subscription more than once, and some that are gone.
     """
     metric, bounds = where
     n = 0
-    for slot in slots:
+    for i in range(slots.size):
+        slot = slots[i]
         row, own = subscriptions.rows[slot], filed[slot]
-        own.widened = 0
-        floor = buffers[slot].floor
-        if row.expires == ENDED or own.reach == above(-floor):
+        if (i > 0 and slots[i - 1] == slot) or row.expires == ENDED:
             continue
-        draw_box(own, metric, row.x, row.y, floor)
+        if not draw_box(own, metric, row.x, row.y, buffers[slot].floor):
+            continue
         if level_of(own, metric, row.x, row.y, bounds, deepest[row.mode]) > own.level:
             moved[n] = slot
             n += 1

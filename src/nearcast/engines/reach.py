@@ -28,12 +28,11 @@ FILED = record(
     ("y0", "f4"),
     ("x1", "f4"),
     ("y1", "f4"),
-    ("reach", "f4"),  # radius that the box was made for
     ("generation", "i4"),  # entries of another generation are dead; it never starts anew, so slots may be used again
-    ("widened", "i4"),  # number of its last growth in the batch under way, 0 for none
-    ("level", "i4"),  # of the cells that it is filed in
     ("n_rows", "i4"),  # entries of its generation
     ("word", "i4"),  # that an entry's list does not settle, or NO_WORD
+    ("level", "u1"),  # of the cells that it is filed in
+    packed=True,
 )
 
 
@@ -51,19 +50,19 @@ def above(value):
 
 @kernel
 def draw_box(own, metric, x, y, floor):
-    """Put the box around a subscription's ball into its row, of `FILED`."""
+    """Put the box around a subscription's ball into its row, of `FILED`; returns whether it is another one."""
     x0, y0, x1, y1 = -math.inf, -math.inf, math.inf, math.inf
     if floor != -math.inf:
         x0, y0, x1, y1 = circle_box(metric, x, y, -floor)
-    own.x0, own.y0, own.x1, own.y1 = below(x0), below(y0), above(x1), above(y1)
-    own.reach = above(-floor)
+    x0, y0, x1, y1 = below(x0), below(y0), above(x1), above(y1)
+    same = own.x0 == x0 and own.y0 == y0 and own.x1 == x1 and own.y1 == y1
+    own.x0, own.y0, own.x1, own.y1 = x0, y0, x1, y1
+    return not same
 
 
 @kernel
 def level_of(own, metric, x, y, bounds, deepest):
     """The deepest level of a quadtree whose cells are at least as wide and high as the box; 0 for an open one."""
-    if own.reach == math.inf:
-        return 0
     if metric != EUCLIDEAN:
         x = wrap(x)
     half_x, half_y = max(own.x1 - x, x - own.x0), max(own.y1 - y, y - own.y0)

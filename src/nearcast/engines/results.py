@@ -60,6 +60,7 @@ class Results:
         self._above = np.zeros(N_HEADS, dtype=np.int64)
         self._above[USED] = NEVER
         self._swept = 0  # subscriptions that the sweep under way has looked at
+        self._unused = 0  # entries in free blocks that the last sweep found no use for
         self._heads = np.zeros(0, dtype=np.int32)
         self._waiting = np.zeros(_FIRST_ROOM, dtype=WAITING)
         self._changes = np.zeros(_FIRST_ROOM, dtype=CHANGE)
@@ -119,7 +120,8 @@ class Results:
         """Let the pool go back to what it needs, looking at `n` buffers."""
         layout, taken = self.layout, int(self.counters[N_TAKEN])
         if self._above[USED] == NEVER:
-            if self._blocks[USED] <= taken + taken // _MOST_FREE + _FIRST_ROOM:
+            most = max(taken // _MOST_FREE, self._unused + taken // (2 * _MOST_FREE))
+            if self._blocks[USED] <= taken + most + _FIRST_ROOM:
                 return
             begin_sweep(layout, taken + taken // (2 * _MOST_FREE))
             self._swept = 0
@@ -128,6 +130,7 @@ class Results:
         self._swept = end
         if end == self._buffers.size:
             end_sweep(layout)
+            self._unused = int(self._blocks[USED] - self.counters[N_TAKEN])
 
     def begin(self, n_messages: int) -> None:
         """Start a batch."""

@@ -8,6 +8,7 @@ from nearcast.engines.blocks import block_room, cut_block, give_block
 from nearcast.engines.checks import ANY_WORD
 from nearcast.engines.nearest_any.layout import (
     DEEPEST,
+    FULL,
     LEVELS,
     N_DEAD,
     N_LISTS,
@@ -18,6 +19,7 @@ from nearcast.engines.nearest_any.layout import (
     cell_code,
     hash_of,
     make_known,
+    make_place,
     pack_box,
     place_of,
 )
@@ -56,7 +58,10 @@ def move_list(grid, here, size_class):
 def push(grid, filed, wanted, slot, box):
     """Put an entry into the list of this hash, for which there is a place; returns whether there was room."""
     entries, generation = grid.entries, filed[slot].generation
-    here = grid.lists[place_of(grid.lists, wanted)]
+    place = place_of(grid.lists, wanted)
+    here = grid.lists[place]
+    if here.hash != wanted:
+        make_place(grid.lists, place)
     single = here.start < 0
     dead = single and filed[~here.start].generation != here.n_rows
     if here.hash == NO_LIST or dead or (here.size_class == NO_BLOCK and not single):
@@ -101,7 +106,7 @@ def file_many(grid, filed, subscriptions, buffers, slots, where, deepest):
         heads[N_DEAD] += own.n_rows
         own.generation += 1
         own.n_rows, own.word = 0, NO_WORD
-        if 4 * (heads[N_LISTS] + row.n_terms) > 3 * grid.lists.size:
+        if FULL[1] * (heads[N_LISTS] + row.n_terms) > FULL[0] * grid.lists.size:
             return done
         draw_box(own, metric, row.x, row.y, buffers[slot].floor)
         level = level_of(own, metric, row.x, row.y, bounds, deepest)
@@ -134,7 +139,7 @@ def note_levels(grid, filed, subscriptions, first, end):
         row, own = subscriptions.rows[slot], filed[slot]
         if own.n_rows > 0 and row.mode == ANY_WORD:
             for i in range(row.term_start, row.term_start + row.n_terms):
-                grid.coming[subscriptions.terms[i]] |= 1 << own.level
+                grid.coming[subscriptions.terms[i]] |= 1 << np.int64(own.level)
 
 
 @kernel
@@ -142,7 +147,9 @@ def relist(lists, grid):
     """Put all lists into those of a grid, which are more and empty."""
     for i in range(lists.size):
         if lists[i].hash != NO_LIST:
-            grid.lists[place_of(grid.lists, lists[i].hash)] = lists[i]
+            place = place_of(grid.lists, lists[i].hash)
+            make_place(grid.lists, place)
+            grid.lists[place] = lists[i]
             make_known(grid, lists[i].hash)
 
 

@@ -17,6 +17,7 @@ from nearcast.engines.nearest_any.layout import (
     CANDIDATES,
     DEEPEST,
     ENTRY,
+    FULL,
     LEVELS,
     LIST,
     N_DEAD,
@@ -30,6 +31,7 @@ from nearcast.engines.nearest_any.layout import (
     UNLINKED,
     GridLayout,
     bit_of,
+    place_of,
 )
 from nearcast.engines.nearest_any.match import find_many
 from nearcast.engines.nearest_any.sweep import pack, sweep_some
@@ -100,13 +102,19 @@ class GridIndex:
         """Room for so many more lists, and for any list to grow."""
         grid = self._layout
         n_lists += int(grid.heads[N_LISTS])
-        if 4 * n_lists > 3 * grid.lists.size:
-            lists = np.zeros(max(4 * n_lists // 3 + 1, grid.lists.size * 5 // 4), dtype=LIST)
-            old, grid = grid.lists, grid._replace(lists=lists, known=np.zeros(lists.size, np.uint8))
-            relist(old, grid)
+        least = FULL[1] * n_lists // FULL[0] + 1
+        if least > grid.lists.size:
+            grid = self._relisted(max(least, grid.lists.size * 9 // 8))
         lists = grid.lists[grid.lists["start"] >= 0]
         longest = int(block_room(block_class(int(lists["n_rows"].max(initial=0)) + 1)))
         self._layout = grid._replace(entries=with_room(grid.entries, int(grid.ranges[USED]) + longest + n_lists // 16))
+
+    def _relisted(self, n_places: int) -> GridLayout:
+        """The grid with so many places for lists."""
+        old = self._layout
+        grid = old._replace(lists=np.zeros(n_places, dtype=LIST), known=np.zeros(n_places, np.uint8))
+        relist(old.lists, grid)
+        return grid
 
     def _note(self, filed: Array, subscriptions: PointLayout, n_slots: int) -> None:
         """Look at some subscriptions; after all were, words forget the levels that none of theirs is filed at."""
@@ -129,11 +137,14 @@ class GridIndex:
     def _sweep(self, filed: Array, n_slots: int) -> None:
         if self._layout.heads[N_DEAD] > self._n_filed // 32 + _LEAST:
             sweep_some(self._layout, filed, _PACE * n_slots)
-            if self._layout.ranges[USED] > 2 * self._layout.heads[TAKEN] + _LEAST:
+            grid, heads = self._layout, self._layout.heads
+            if 2 * grid.lists.size > 3 * (heads[N_LISTS] + _LEAST):
+                self._layout = self._relisted(5 * int(heads[N_LISTS]) // 4 + 16)
+            if 4 * grid.ranges[USED] > 5 * (heads[TAKEN] + _LEAST):
                 self._pack()
 
     def _pack(self) -> None:
-        """Give back the room that long lists have left behind when balls closed: about once in the life of a grid."""
+        """Give back the room that lists have left behind, most of it when balls closed."""
         grid = self._layout
         taken = int(grid.heads[TAKEN])
         entries, free = np.zeros(taken + taken // 8 + 16, dtype=ENTRY), np.zeros(N_RANGES, dtype=np.int64)
@@ -153,7 +164,8 @@ class GridIndex:
         heads, lists, entries = grid.heads, grid.lists, grid.entries
         used = lists[lists["hash"] != NO_LIST]
         assert used.size == heads[N_LISTS]
-        assert np.unique(used["hash"]).size == used.size
+        places = np.flatnonzero(lists["hash"] != NO_LIST).tolist()
+        assert [place_of(lists, wanted) for wanted in used["hash"].tolist()] == places
         bits = np.unique([bit_of(lists, wanted) for wanted in used["hash"].tolist()])
         assert (np.flatnonzero(np.unpackbits(grid.known, bitorder="little")) == bits).all()
         single, several = used[used["start"] < 0], used[(used["start"] >= 0) & (used["size_class"] != NO_BLOCK)]

@@ -14,6 +14,7 @@ import numpy as np
 from nearcast.columns.arena import Array, Ints, Longs, record
 from nearcast.jit import kernel
 
+FULL = (7, 8)  # the share of places of lists that are used at most
 DEEPEST = 14  # level of the finest grid that there can be
 NO_LIST = 0  # hash of a place without a list
 
@@ -89,14 +90,44 @@ def make_known(grid, wanted):
 
 
 @kernel
+def steps_away(lists, place, wanted):
+    """How far a place is from where a list of this hash is looked for first."""
+    steps = place - home_of(lists, wanted)
+    return steps if steps >= 0 else steps + lists.size
+
+
+@kernel
 def place_of(lists, wanted):
-    """Where the list of this hash is, or would be."""
-    place = home_of(lists, wanted)
-    while lists[place].hash != NO_LIST and lists[place].hash != wanted:
+    """Where the list of this hash is, or belongs.
+
+    Lists stand in the order of their homes, so that a search ends, although few places are free, where the list at hand
+    is closer to its home than the wanted one would be.
+    """
+    place, steps = home_of(lists, wanted), 0
+    while lists[place].hash != wanted:
+        found = lists[place].hash
+        if found == NO_LIST or steps_away(lists, place, found) < steps:
+            break
+        steps += 1
         place += 1
         if place == lists.size:
             place = 0
     return place
+
+
+@kernel
+def make_place(lists, place):
+    """Move what stands in a place, and behind it up to the next gap, one place on."""
+    gap = place
+    while lists[gap].hash != NO_LIST:
+        gap += 1
+        if gap == lists.size:
+            gap = 0
+    while gap != place:
+        before = gap - 1 if gap > 0 else lists.size - 1
+        lists[gap] = lists[before]
+        gap = before
+    lists[place].hash = NO_LIST
 
 
 @kernel

@@ -15,7 +15,6 @@ from nearcast.engines.nearest_any.layout import (
     LEVELS,
     N_DEAD,
     NO_BLOCK,
-    NO_LIST,
     TOUCHED,
     UNLINKED,
     around,
@@ -55,7 +54,9 @@ def list_probes(grid, messages, message, x, y, bounds, probes):
                         wanted = hash_of(cell, term)
                         if not may_know(grid, wanted):
                             continue
-                        prefetch(lists, home_of(lists, wanted))
+                        home = home_of(lists, wanted)
+                        prefetch(lists, home)
+                        prefetch(lists, home + 3)  # it often is in the next line
                         if steps < 0:
                             step_y = around(bounds[1], bounds[3], level, row, y)
                             steps = np.int64(around(bounds[0], bounds[2], level, column, x) | step_y << 8)
@@ -75,9 +76,10 @@ def find_lists(grid, filed, probes, n, picked):
     lists, entries = grid.lists, grid.entries
     n_found = n_picked = n_touched = 0
     for i in range(n):
-        place = place_of(lists, probes[i] & 0x7FFFFFFF)
+        wanted = probes[i] & 0x7FFFFFFF
+        place = place_of(lists, wanted)
         here = lists[place]
-        if here.hash == NO_LIST:
+        if here.hash != wanted:
             continue
         if here.start < 0:
             n_touched += 1

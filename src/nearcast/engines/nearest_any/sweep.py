@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nearcast.engines.blocks import block_class, block_room, give_block, take_block
 from nearcast.engines.nearest_any.file import move_list
-from nearcast.engines.nearest_any.layout import N_LISTS, NO_BLOCK, NO_LIST, SWEPT, TAKEN, bit_of, home_of
+from nearcast.engines.nearest_any.layout import N_LISTS, NO_BLOCK, NO_LIST, SWEPT, TAKEN, bit_of, steps_away
 from nearcast.engines.nearest_any.match import remove_row
 from nearcast.jit import kernel
 
@@ -15,10 +15,11 @@ _SPARSE = 9  # size classes, more than a doubling, by which a list moves to a sm
 def unknow(grid, bit):
     """A list with this bit was removed: clear it, unless another list has it too."""
     lists = grid.lists
-    place = bit >> 3
-    while lists[place].hash != NO_LIST:
+    place, steps = bit >> 3, 0
+    while lists[place].hash != NO_LIST and steps_away(lists, place, lists[place].hash) >= steps:
         if bit_of(lists, lists[place].hash) == bit:
             return
+        steps += 1
         place += 1
         if place == lists.size:
             place = 0
@@ -30,16 +31,14 @@ def remove_list(grid, at):
     """Leave the place of a list; those that were put farther from their homes because of it come closer."""
     lists = grid.lists
     bit = bit_of(lists, lists[at].hash)
-    gap, place = at, at
+    gap = at
     while True:
-        place += 1
-        if place == lists.size:
-            place = 0
-        if lists[place].hash == NO_LIST:
+        place = gap + 1 if gap + 1 < lists.size else 0
+        found = lists[place].hash
+        if found == NO_LIST or steps_away(lists, place, found) == 0:
             break
-        if (place - home_of(lists, lists[place].hash)) % lists.size >= (place - gap) % lists.size:
-            lists[gap] = lists[place]
-            gap = place
+        lists[gap] = lists[place]
+        gap = place
     lists[gap].hash = NO_LIST
     unknow(grid, bit)
 
