@@ -10,7 +10,7 @@ from nearcast.columns.scores import topk_score
 from nearcast.jit import allocating, kernel, prefetch
 from nearcast.space.distance import distance, ssim
 from nearcast.window.heaps import offer
-from nearcast.window.question import ALL, BLUR, POSTINGS, VERIFIED, bound_of, fresh_dot, key_of, limit_of
+from nearcast.window.question import ALL, BLUR, LOOSE, POSTINGS, VERIFIED, bound_of, fresh_dot, key_of, limit_of
 from nearcast.window.segments import LEAF, is_alive, mark_of
 
 # So many messages are tried one by one rather than looked for in nodes: over a million messages a search took 535 us
@@ -61,6 +61,7 @@ def scan_word(index, messages, idf, question, terms, dense, moment, task):
     oldest = max(moment.since, moment.last - moment.newest)
     limit = limit_of(aim, best, n)
     weight = ways[word].weight
+    nearest, share = -aim.alpha - 2.0 * LOOSE, 1.0 - aim.alpha  # the bound of a message at the very place
     marks = 0
     for i in range(n_terms):
         if i != word and dense[terms[i]] > 0.0:
@@ -89,6 +90,8 @@ def scan_word(index, messages, idf, question, terms, dense, moment, task):
                             tops += way.weight * way.top
                     less = unit * (1.0 - BLUR)
                     text += min(math.sqrt((1.0 - less * less) * others), tops)
+                if nearest - share * text > limit:
+                    continue
                 dx, dy, dz = member.x - aim.x, member.y - aim.y, member.z - aim.z
                 if bound_of(aim, dx * dx + dy * dy + dz * dz, text) <= limit:
                     prefetch(rows, member.slot)
