@@ -130,11 +130,30 @@ def test_many_questions_are_asked_of_one_segment(space, lifetime, monkeypatch): 
     assert one.stats()["segments"] == 1 < fast.stats()["segments"]
     _agree(stored, one, slow, 30 if JIT else 5)
     one.check(stored.layout)
-    before = fast.stats()["searches"]
-    fast.credit(one)
-    assert fast.stats()["searches"] == before + one.stats()["searches"]
-    fast.credit(fast)
-    assert fast.stats()["searches"] == before + one.stats()["searches"]
+    before, asked = fast.stats(), one.stats()
+    for _ in range(2):
+        fast.credit(one)
+        fast.credit(fast)
+        for name in ("searches", "nodes_visited", "builds", "members_built"):
+            assert fast.stats()[name] == before[name] + asked[name] > before[name]
+
+
+def test_the_one_segment_is_kept_until_the_next_change(monkeypatch):  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(index_module, "MANY_LIVE", 1)
+    stored = Stored(5, PLANE, 300, 0)
+    fast, _ = _stream(stored, [250, 90], 1)
+    alone = fast.nbytes
+    one = fast.for_many(len(stored), stored, IDF)
+    assert fast.nbytes == alone + one.nbytes
+    assert fast.for_many(1, stored, IDF) is one
+    fast.prune(stored.layout, stored.last, 0, 300)
+    assert fast.nbytes == alone
+    assert fast.for_many(1, stored, IDF) is fast
+    one = fast.for_many(len(stored), stored, IDF)
+    fast.add(stored.layout, IDF, np.zeros(0, dtype=np.int32))
+    assert fast.for_many(len(stored), stored, IDF) is not one
+    fast.load(fast.state())
+    assert fast.for_many(1, stored, IDF) is fast
 
 
 def _straight(question: Question, terms, weights, moment: Moment, stored: Stored) -> dict[int, Span]:  # type: ignore[no-untyped-def]

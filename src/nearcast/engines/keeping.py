@@ -29,7 +29,7 @@ from nearcast.columns.subscriptions import PointTable
 from nearcast.engines.buffers import LINE, N_CHANGES, N_TOUCHED, has_room, leave, n_unsaid, settle
 from nearcast.engines.checks import NEAREST
 from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
-from nearcast.engines.refilling import Asking, When, along_the_curve, refill_many
+from nearcast.engines.refilling import Asking, When, refill_many, side_by_side
 from nearcast.engines.results import Results
 from nearcast.engines.skyband import COST, Policy, is_short, offer
 from nearcast.jit import NEED_ROOM, kernel, prefetch
@@ -43,7 +43,7 @@ N_CURSOR = 4
 
 _FIRST_FOUND = 1024
 _SWEPT = 64  # buffers that are looked at for each event while the pool is swept
-_LONG = 64  # subscriptions that are worth sorting by place before they are evaluated
+_LONG = 64  # subscriptions that are worth sorting before they are evaluated
 
 
 class Found(NamedTuple):
@@ -247,13 +247,12 @@ class KeeperEngine(ABC):
     def _refill(self, slots: Ints, event: int, last: int, clock: int) -> None:
         """Find the results of subscriptions anew, as of (last, clock)."""
         live, table, results = self.around.live, self.table, self.results
-        rows = table.layout.rows
+        rows, idf = table.layout.rows, self.around.vocabulary.idf
         if slots.size > _LONG:
-            slots = along_the_curve(rows, slots, self._frame)
+            slots = side_by_side(self.kind, table.layout, slots, self._frame, idf)
         n_live = len(live.table)
         when = When(event, last, clock, live.limits.newest, n_live)
         most = results.limit(int(slots[np.argmax(rows["k"][slots])])) if slots.size else 0
-        idf = self.around.vocabulary.idf
         index = live.index.for_many(slots.size, live.table, idf)
         scratch = index.room_for(int(rows["n_terms"][slots].max(initial=0)), min(most, n_live))
         asking = Asking(index.layout, live.table.layout, idf, self._scratch(), scratch)

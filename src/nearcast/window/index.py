@@ -68,6 +68,7 @@ class MessageIndex:
         self._idf: Floats | None = None
         self._pruned = (_NEWEST, -(2**63), _NEWEST)  # of the latest prune: what was dead then stays dead
         self._oldest = 0  # by count
+        self._whole: MessageIndex | None = None  # the one that `for_many` made, until the next change
         self._tallies: Ints = np.zeros(0, dtype=np.int32)
         self._dense: Floats = np.zeros(0)
         self._scratch = make_scratch(0, 0, 0, 0)
@@ -96,6 +97,7 @@ class MessageIndex:
 
     def add(self, messages: MessageLayout, idf: Floats, slots: Ints) -> None:
         """File messages that have just arrived, in order of sequence."""
+        self._whole = None
         self._idf = idf
         if self._n_recent + slots.size <= RECENT_ROOM:
             seg.file_recent(messages, slots, self._recent, self._n_recent)
@@ -131,6 +133,7 @@ class MessageIndex:
 
     def prune(self, messages: MessageLayout, last: int, clock: int, count: int) -> None:
         """Drop segments in which nothing lives as of (last, clock), and thin out one that is half dead."""
+        self._whole = None
         oldest = self._oldest = max(0, last - count)
         self._pruned = (_NEWEST, clock, _NEWEST - oldest)
         s = 0
@@ -221,9 +224,11 @@ class MessageIndex:
         """The index to ask so many questions: this one, or one with all live messages in a single segment.
 
         A million messages are filed in a second, and then a search takes a quarter less. Arrivals could not wait for
-        that, nor for half of such a segment to be built anew when the other half is dead; so the index made here is not
-        kept, and `credit` tells this one what was done with it.
+        that, nor for half of such a segment to be built anew when the other half is dead; so the index made here is
+        kept until the next change only, and `credit` tells this one what was done with it.
         """
+        if self._whole is not None:
+            return self._whole
         if self._segments.size < 2 or not MANY_LIVE <= len(table) <= min(MOST_LIVE, MANY * n_questions):
             return self
         made = MessageIndex(self.space)
@@ -231,6 +236,7 @@ class MessageIndex:
         members = np.zeros(len(table), dtype=seg.MEMBER)
         seg.describe(table.layout.rows, table.live_slots, self._frame, members)
         made._replace(table.layout, 0, 0, members)
+        self._whole = made
         return made
 
     def credit(self, other: MessageIndex) -> None:
@@ -239,6 +245,8 @@ class MessageIndex:
             self._scratch.work[:] += other._scratch.work
             self._n_builds += other._n_builds
             self._n_built += other._n_built
+            other._scratch.work[:] = 0
+            other._n_builds = other._n_built = 0
 
     def topk(
         self, messages: MessageLayout, idf: Floats, question: Question, terms: Ints, weights: Floats, moment: Moment
@@ -342,6 +350,7 @@ class MessageIndex:
             + self._segments.nbytes
             + self._recent.nbytes
             + self._tallies.nbytes
+            + (self._whole.nbytes if self._whole else 0)
         )
 
     def state(self) -> State:
@@ -351,6 +360,7 @@ class MessageIndex:
 
     def load(self, state: State) -> None:
         """Go on from a state; its arrays are adopted, not copied."""
+        self._whole = None
         self._segments = _typed(state["segments"], seg.SEGMENT)
         for name, (dtype, start, n) in _POOLS.items():
             taken = [(int(segment[start]), int(segment[n])) for segment in self._segments if segment[n]]

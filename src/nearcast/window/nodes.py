@@ -87,38 +87,46 @@ def tally_children(ways, skips, postings, segment, depth, node, tallies, spans):
     first = (node - first_node(depth)) << FAN_BITS
     bits = LEAF_BITS + FAN_BITS * (segment.depth - depth - 1)
     n_children = min(FAN, nodes_at(segment.n_members, segment.depth, depth + 1) - first)
+    base = segment.posting_start
     n_read = 0
     for i in range(ways.size):
         way = ways[i]
-        weight, base = way.weight, segment.posting_start
+        weight = way.weight
+        square = weight * weight
         if way.depth > depth:
             at = way.skip + first_node(depth + 1) - 1 + first
             for child in range(n_children):
-                skip = skips[at + child]
-                span = spans[i * FAN + child]
-                span.start, span.end = base + skip.start, base + skip.end
-                if skip.end > skip.start:
-                    tally = tallies[child]
-                    tally.text += skip.top * weight
-                    tally.cap += weight * weight
-                    tally.hits += 1
+                skip, tally = skips[at + child], tallies[child]
+                held = skip.end > skip.start
+                tally.text += skip.top * weight
+                tally.cap += square if held else 0.0
+                tally.hits += held
+                if bits == LEAF_BITS:
+                    span = spans[i * FAN + child]
+                    span.start, span.end = base + skip.start, base + skip.end
             continue
+        if bits == LEAF_BITS:
+            for child in range(FAN):
+                span = spans[i * FAN + child]
+                span.start = span.end = 0
         p, end = first_posting(way, skips, postings, segment, depth, node)
         n_read -= p
-        for child in range(n_children):
-            span = spans[i * FAN + child]
-            span.start = p
-            stop = (first + child + 1) << bits
-            top = np.float32(0.0)
-            while p < end and postings[p].rank < stop:
+        while p < end:
+            child = (postings[p].rank >> bits) - first
+            if child >= FAN:
+                break
+            start, top = p, postings[p].unit
+            p += 1
+            while p < end and postings[p].rank >> bits == first + child:
                 top = max(top, postings[p].unit)
                 p += 1
-            span.end = p
-            if p > span.start:
-                tally = tallies[child]
-                tally.text += top * weight
-                tally.cap += weight * weight
-                tally.hits += 1
+            if bits == LEAF_BITS:
+                span = spans[i * FAN + child]
+                span.start, span.end = start, p
+            tally = tallies[child]
+            tally.text += top * weight
+            tally.cap += square
+            tally.hits += 1
         n_read += p
     return n_read
 
@@ -205,24 +213,32 @@ def sift_leaf(members, base, tallies, touched, n_touched, aim, moment, limits):
     """
     limit, floor, defers, oldest = limits
     share = 1.0 - aim.alpha if aim.mode == TOPK else 0.0
-    n_kept = 0
+    n_left = 0
     for i in range(n_touched):
         rank = touched[i]
         tally = tallies[rank]
-        sure = 0.0
         if tally.hits >= aim.need and floor - share * tally.text <= limit:
-            member = members[base + rank]
-            if oldest < member.sequence <= moment.last:
-                dx, dy, dz = member.x - aim.x, member.y - aim.y, member.z - aim.z
-                squared = dx * dx + dy * dy + dz * dz
-                bound = bound_of(aim, squared, tally.text)
-                if bound <= limit:
-                    tally.cap = bound
-                    sure = sure_of(aim, squared, tally.text) if defers else 0.0
-                    touched[n_kept] = rank
-                    n_kept += 1
-        tally.text = sure
+            prefetch(members, base + rank)
+            touched[n_left] = rank
+            n_left += 1
+        else:
+            tally.text = 0.0
         tally.hits = 0
+    n_kept = 0
+    for i in range(n_left):
+        rank = touched[i]
+        tally, member = tallies[rank], members[base + rank]
+        sure = 0.0
+        if oldest < member.sequence <= moment.last:
+            dx, dy, dz = member.x - aim.x, member.y - aim.y, member.z - aim.z
+            squared = dx * dx + dy * dy + dz * dz
+            bound = bound_of(aim, squared, tally.text)
+            if bound <= limit:
+                tally.cap = bound
+                sure = sure_of(aim, squared, tally.text) if defers else 0.0
+                touched[n_kept] = rank
+                n_kept += 1
+        tally.text = sure
     return n_kept
 
 
@@ -272,7 +288,7 @@ def verify_later(index, messages, idf, question, dense, moment, task):
 
 
 @inlined
-def fetch_node(ways, segment, node, boxes, skips):
+def fetch_node(ways, segment, node, boxes, skips, postings):
     """Fetch what a look at the children of a node will read.
 
     A third of the samples of a search over a million messages were at eight loads that miss the caches (2026-11-16).
@@ -289,6 +305,10 @@ def fetch_node(ways, segment, node, boxes, skips):
             prefetch(skips, at)
             prefetch(skips, at + FAN // 2)
             prefetch(skips, at + FAN - 1)
+        elif ways[i].depth == depth and depth > 0:
+            start = segment.posting_start + skips[ways[i].skip + node - 1].start
+            prefetch(postings, start)
+            prefetch(postings, start + FAN // 2)
 
 
 @kernel
@@ -325,7 +345,7 @@ def search_nodes(index, messages, idf, question, terms, dense, moment, task):
         if n_queue > 0:
             after = queue[0].segment
             there = scratch.ways[after * n_terms : after * n_terms + n_rest]
-            fetch_node(there, segments[after], np.int64(queue[0].node), boxes, skips)
+            fetch_node(there, segments[after], np.int64(queue[0].node), boxes, skips, postings)
         ways = scratch.ways[s * n_terms : s * n_terms + n_rest]
         work[POSTINGS] += tally_children(ways, skips, postings, segment, depth, node, tallies, spans)
         if depth + 1 < segment.depth:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Longs
-from nearcast.jit import kernel
+from nearcast.jit import inlined, kernel
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.rounding import above, below
 from nearcast.window.curve import grid_line, hilbert, to_point
@@ -44,6 +44,7 @@ MEMBER = record(
     ("sequence", "i8"),  # another sequence in the slot's row: the message is dead
     ("code", "i8"),  # position along the curve
     ("slot", "i4"),
+    ("marks", "i4"),  # `mark_of` its words, where the record would have a gap
 )
 RECENT = record(
     ("sequence", "i8"),
@@ -138,10 +139,16 @@ def is_alive(row, sequence, last, clock, count):
     return row.sequence == sequence and last - count < sequence <= last and row.expires_at > clock
 
 
-@kernel
+@inlined
 def bit_of(term):
     """The bit that stands for a term."""
-    return 1 << (int(term) % 63)
+    return 1 << min(int(term) & 63, 62)
+
+
+@inlined
+def mark_of(term):
+    """The same in 31 bits."""
+    return 1 << min(int(term) & 31, 30)
 
 
 @kernel
@@ -186,23 +193,29 @@ def line_up(members, order, lined):
     for rank in range(order.size):
         member, to = members[order[rank]], lined[rank]
         to.x, to.y, to.z = member.x, member.y, member.z
-        to.sequence, to.code, to.slot = member.sequence, member.code, member.slot
+        to.sequence, to.code, to.slot, to.marks = member.sequence, member.code, member.slot, member.marks
 
 
 @kernel
 def tally(messages, members, tallies, distinct):
-    """Count the messages of every term into `tallies`, zeros before; returns the number of terms and of postings."""
+    """Count the messages of every term into `tallies`, zeros before; returns the number of terms and of postings.
+
+    Members get their marks.
+    """
     n_distinct = 0
     n_postings = 0
     for i in range(members.size):
         row = messages.rows[members[i].slot]
         n_postings += row.n_terms
+        marks = 0
         for j in range(row.term_start, row.term_start + row.n_terms):
             term = messages.terms[j]
+            marks |= mark_of(term)
             if tallies[term] == 0:
                 distinct[n_distinct] = term
                 n_distinct += 1
             tallies[term] += 1
+        members[i].marks = marks
     return n_distinct, n_postings
 
 

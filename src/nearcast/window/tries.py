@@ -10,8 +10,8 @@ from nearcast.columns.scores import topk_score
 from nearcast.jit import allocating, kernel, prefetch
 from nearcast.space.distance import distance, ssim
 from nearcast.window.heaps import offer
-from nearcast.window.question import ALL, BLUR, POSTINGS, VERIFIED, bound_of, fresh_dot, key_of, limit_of
-from nearcast.window.segments import LEAF, is_alive
+from nearcast.window.question import ALL, BLUR, LOOSE, POSTINGS, VERIFIED, bound_of, fresh_dot, key_of, limit_of
+from nearcast.window.segments import LEAF, is_alive, mark_of
 
 # So many messages are tried one by one rather than looked for in nodes: over a million messages a search took 535 us
 # without that, 479 with 512, 468 with 1,024 and 515 with 2,048 (2026-11-16, on a busy machine).
@@ -49,8 +49,9 @@ def scan_recent(index, messages, idf, question, terms, dense, moment, scratch, a
 def scan_word(index, messages, idf, question, terms, dense, moment, task):
     """Try every message that holds a word and none tried before; returns how many are kept.
 
-    `task` is scratch, the aim, the word's position, and how many are kept so far. By the word's weight in a message
-    and in the question, and by Cauchy and Schwarz for what else they may share, most fail at once.
+    `task` is scratch, the aim, the word's position, and how many are kept so far. Most fail at once, by the word's
+    weight in a message and in the question, and by what else they may share: words that the message's marks allow, and
+    no more of them than Cauchy and Schwarz do.
     """
     scratch, aim, word, n = task
     n_terms = terms.size
@@ -60,11 +61,11 @@ def scan_word(index, messages, idf, question, terms, dense, moment, task):
     oldest = max(moment.since, moment.last - moment.newest)
     limit = limit_of(aim, best, n)
     weight = ways[word].weight
-    others = 0.0
+    nearest, share = -aim.alpha - 2.0 * LOOSE, 1.0 - aim.alpha  # the bound of a message at the very place
+    marks = 0
     for i in range(n_terms):
         if i != word and dense[terms[i]] > 0.0:
-            others += ways[i].weight * ways[i].weight
-    others = math.sqrt(others)
+            marks |= mark_of(terms[i])
     for s in range(segments.size):
         p, end = ways[s * n_terms + word].start, ways[s * n_terms + word].end
         base = segments[s].member_start
@@ -79,9 +80,19 @@ def scan_word(index, messages, idf, question, terms, dense, moment, task):
                 if not oldest < member.sequence <= moment.last:
                     continue
                 unit = min(1.0, np.float64(postings[q].unit))
-                less = unit * (1.0 - BLUR)
+                text = unit * weight
+                if member.marks & marks:
+                    others, tops = 0.0, 0.0
+                    for i in range(n_terms):
+                        if i != word and dense[terms[i]] > 0.0 and member.marks & mark_of(terms[i]):
+                            way = ways[s * n_terms + i]
+                            others += way.weight * way.weight
+                            tops += way.weight * way.top
+                    less = unit * (1.0 - BLUR)
+                    text += min(math.sqrt((1.0 - less * less) * others), tops)
+                if nearest - share * text > limit:
+                    continue
                 dx, dy, dz = member.x - aim.x, member.y - aim.y, member.z - aim.z
-                text = unit * weight + math.sqrt(1.0 - less * less) * others
                 if bound_of(aim, dx * dx + dy * dy + dz * dz, text) <= limit:
                     prefetch(rows, member.slot)
                     touched[n_kept] = postings[q].rank

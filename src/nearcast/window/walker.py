@@ -18,6 +18,7 @@ from nearcast.window.segments import (
     IndexLayout,
     first_node,
     leaf_depth,
+    mark_of,
     n_boxes,
     nodes_at,
 )
@@ -55,6 +56,9 @@ def _check_members(index: IndexLayout, segment: Any, messages: MessageLayout) ->
     for rank in _alive(members, messages):
         row, member = messages.rows[members["slot"][rank]], members[rank]
         assert (member["x"], member["y"], member["z"]) == to_point(index.metric, row["x"], row["y"])
+        words = messages.terms[row["term_start"] : row["term_start"] + row["n_terms"]]
+        marks = np.array([mark_of(word) for word in words], dtype=np.int64)
+        assert member["marks"] == np.bitwise_or.reduce(marks), "marks of other words"
         assert segment["first_expiry"] <= row["expires_at"] <= segment["last_expiry"]
         x = wrap(row["x"]) if index.metric == HAVERSINE else row["x"]
         node = first_node(int(segment["depth"])) + (int(rank) >> LEAF_BITS)
