@@ -132,7 +132,7 @@ class Buffers:
             if is_short(results.layout, slot):
                 self.put(int(slot))
         self.settle()
-        results.sweep(self.swept)
+        results.tidy(self.swept)
         results.check(np.array(sorted(self.ks), np.int32), self.messages)
         self.rows["sequence"][gone] = 0
         self.free += gone
@@ -298,6 +298,24 @@ def test_a_long_stream_settles_in_memory() -> None:
         broker.subscribe_many([(f"{batch}-{i}", nc.Nearest(5, 5, "a", k=3), 50 * batch + 75) for i in range(10)])
         n_bytes.append(broker.stats()["engines"]["nearest"]["bytes"])
     assert n_bytes[-1] <= 2 * max(n_bytes[: len(n_bytes) // 4])
+
+
+@pytest.mark.parametrize("kind", ["topk", "any", "all"])
+def test_moves_settle_in_memory_while_no_message_comes(kind: str) -> None:
+    weights = nc.Weights.fit(["a b", "a", "c"])
+    broker = nc.Broker(nc.Space((0, 0, 100, 100)), nc.Window(count=200, age=10_000), weights)
+    rng = np.random.default_rng(2)
+    ids = np.arange(200)
+    places = {"lon": rng.uniform(0, 100, 200), "lat": rng.uniform(0, 100, 200)}
+    broker.publish(pa.table({"id": ids, **places, "text": ["a b"] * 200, "ts": ids}))
+    query = nc.TopK(5, 5, "a b", k=3) if kind == "topk" else nc.Nearest(5, 5, "a b", k=3, match=kind)
+    broker.subscribe_many([(i, query) for i in range(20)])
+    n_bytes = []
+    for _ in range(80 if COMPILED else 4):
+        goals = {"id": rng.integers(0, 20, 250), "lon": rng.uniform(0, 100, 250), "lat": rng.uniform(0, 100, 250)}
+        broker.move_many(pa.table(goals))
+        n_bytes.append(broker.stats()["engines"]["topk" if kind == "topk" else "nearest"]["bytes"])
+    assert n_bytes[-1] <= 1.25 * max(n_bytes[: len(n_bytes) // 4])
 
 
 @pytest.mark.parametrize("k", [1, 2, 20, 1000])

@@ -42,7 +42,7 @@ STEP, PHASE, POSITION, N_FOUND = range(4)  # positions in a cursor
 N_CURSOR = 4
 
 _FIRST_FOUND = 1024
-_SWEPT = 64  # buffers that are looked at for each event while the pool is swept
+_SWEPT = 64  # buffers that are looked at for each event, or move, while the pool is swept
 _LONG = 64  # subscriptions that are worth sorting before they are evaluated
 
 
@@ -205,7 +205,7 @@ class KeeperEngine(ABC):
                 self._find_more()
             else:
                 self._grow(cursor)
-        self.results.sweep(_SWEPT * steps.arrivals.size)
+        self.results.tidy(_SWEPT * steps.arrivals.size)
         return self._changes()
 
     def _find_more(self) -> None:
@@ -229,6 +229,7 @@ class KeeperEngine(ABC):
         self.results.begin(live.table.ids.keys.capacity)
         self._refill(slots, 0, live.last, live.clock)
         self.results.settle(0)
+        self.results.tidy(_SWEPT * slots.size)
         self.results.keep_ahead()
         return self._changes()
 

@@ -38,12 +38,13 @@ from nearcast.engines.buffers import (
     stamp_of,
 )
 from nearcast.engines.skyband import Policy, buffer_limit, replace
-from nearcast.engines.sweeping import NEVER, begin_sweep, end_sweep, sweep_slots
+from nearcast.engines.sweeping import NEVER, begin_sweep, end_sweep, sweep_slots, wait_anew
 from nearcast.window.expiries import UNLIMITED
 from nearcast.window.heaps import BEST
 
 _FIRST_ROOM = 64
 _MOST_FREE = 32  # a share of the pool: with more than one of so many entries in free blocks it is swept
+_MOST_WAITING = 4  # times that a subscription may wait, on average: for two messages at most it has a reason to
 _IDLE = 1 << 14  # changes, besides a quarter more than were said, whose room is kept for the next batch
 
 
@@ -116,8 +117,14 @@ class Results:
         used, n_waiting = int(self._blocks[USED]), int(self.counters[N_WAITING])
         self.make_room(0, 0, used // 8, 0, int(self.counters[N_FREE_WAITING]) + n_waiting // 8)
 
-    def sweep(self, n: int) -> None:
-        """Let the pool go back to what it needs, looking at `n` buffers."""
+    def tidy(self, n: int) -> None:
+        """Let the pool, and the list of those who wait, go back to what they need, looking at `n` buffers."""
+        if self.counters[N_WAITING] - self.counters[N_FREE_WAITING] > _MOST_WAITING * self._n_slots + _FIRST_ROOM:
+            wait_anew(self.layout)
+            self._waiting = self._waiting[: self.counters[N_WAITING] + _FIRST_ROOM].copy()
+        self._sweep(n)
+
+    def _sweep(self, n: int) -> None:
         layout, taken = self.layout, int(self.counters[N_TAKEN])
         if self._above[USED] == NEVER:
             most = max(taken // _MOST_FREE, self._unused + taken // (2 * _MOST_FREE))

@@ -4,6 +4,9 @@ Every buffer once was longer than it is now, and not all at the same time: block
 after each message of a window had been replaced. While a **sweep** goes on, free blocks below a boundary are taken
 before those beyond it, and buffers beyond it move below, a few at a time. When all have been looked at, the pool ends
 where the last one does.
+
+A subscription that watches another message still waits for the one before until that leaves. If none leaves while
+results are found anew again and again, those who wait are written down anew.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.engines.blocks import N_CLASSES, USED, block_class, cut_block, give_block
-from nearcast.engines.buffers import move_entries, room_of
+from nearcast.engines.buffers import FREE_WAITING, N_FREE_WAITING, N_WAITING, move_entries, room_of, wait_for
 from nearcast.jit import kernel
 
 NEVER = np.iinfo(np.int64).max  # the boundary when there is no sweep
@@ -72,3 +75,18 @@ def end_sweep(results):
     for size_class in range(N_CLASSES):
         above[1 + size_class] = 0
     blocks[USED], above[USED] = end, NEVER
+
+
+@kernel
+def wait_anew(results):
+    """Have everybody wait for what they watch, and for nothing else."""
+    counters = results.counters
+    counters[FREE_WAITING], counters[N_FREE_WAITING], counters[N_WAITING] = 0, 0, 0
+    for message in range(results.heads.size):
+        results.heads[message] = 0
+    for slot in range(results.watched.size):
+        watched = results.watched[slot]
+        if watched.oldest > 0:
+            wait_for(results, slot, watched.oldest - 1)
+        if watched.soonest > 0 and watched.soonest != watched.oldest:
+            wait_for(results, slot, watched.soonest - 1)
