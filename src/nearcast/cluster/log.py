@@ -153,7 +153,7 @@ class Log:
     def _obey(self, order: pa.Table) -> None:
         before, takers = self.directory.follow(order)
         self.partition.release(before.shards, before.costs)
-        self.partition.release(takers, -before.costs)
+        self.partition.charge(takers, before.costs)
 
     def _route(self, batch: pa.Table, known: Array | None = None) -> Ints | None:
         """Where the events of a batch go; `known` if it was decided before."""
@@ -164,7 +164,7 @@ class Log:
             if known is not None:
                 self.partition.release(shards, costs)
                 shards = known[rows].astype(np.int32)
-                self.partition.release(shards, -costs)
+                self.partition.charge(shards, costs)
             return shards, costs
 
         shards, ended = self.directory.route(batch, choose, known)
@@ -191,8 +191,10 @@ class Log:
         for (batch, _), own, lo, hi in zip(found, rows, starts[:-1], starts[1:], strict=True):
             entries = Entries(np.asarray(shards[lo:hi], np.int32), costs[lo:hi], ends_of(batch, own))
             self.directory.add(batch, own, entries)
-        held = [entries for _, _, entries in self.directory.held()]
-        self.partition.loads[:] = sum(np.bincount(e.shards, e.costs, n_shards) for e in held)
+        self.partition = self.partition.empty(n_shards)
+        for _, _, held in self.directory.held():
+            self.partition.charge(held.shards, held.costs)
+        self.partition.level()
         self.fitted = True
         self._keep()
 

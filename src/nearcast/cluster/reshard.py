@@ -21,7 +21,6 @@ import nearcast as nc
 from nearcast.broker import snapshot
 from nearcast.cluster.directory import Directory, Entries
 from nearcast.cluster.log import Log, kept_state
-from nearcast.cluster.partition import Partition
 from nearcast.cluster.progress import read_totals
 from nearcast.cluster.shard import Shard
 from nearcast.cluster.store import Store, write_json, write_whole
@@ -66,8 +65,10 @@ def reshard(checkpoint: Path, settings: Settings, n_shards: int) -> Settings:
         for index in range(len(states)):
             shard.broker.adopt(snapshot.read(scratch / f"{index}-{taker}"))
         totals.states.append(with_snapshot(new, shard, begin)._asdict())
-    loads = sum(np.bincount(held.shards, held.costs, n_shards) for _, _, held in directory.held())
-    partition = Partition.load({**log.partition.state(), "loads": loads})
+    partition = log.partition.empty(n_shards)
+    for _, _, held in directory.held():
+        partition.charge(held.shards, held.costs)
+    partition.level()
     kept = kept_state(directory, log.fitted, partition)
     place = new.directory(totals.next_turn, totals.next_batch)
     write_whole(place, lambda draft: snapshot.write(draft, kept))
