@@ -22,7 +22,7 @@ from nearcast.cluster.partition import shard_key, spark_partition
 from nearcast.cluster.pipeline import Options, Result, run
 from nearcast.cluster.progress import read_totals
 from nearcast.cluster.sources import Input
-from nearcast.cluster.store import Store, read_json, write_json
+from nearcast.cluster.store import DRAFT, Store, read_json, write_json
 from nearcast.errors import InvalidInput
 
 STREAM = events(11, 900)
@@ -156,10 +156,17 @@ def test_a_killed_driver_is_gone_on_from(spark: Any, tmp_path: Path) -> None:
     before = read_totals(store)
     assert 200 <= before.rows < 900, said
     assert read_updates(tmp_path / "out") != EXPECTED.told
+    for folder in (tmp_path / "out" / "updates", store.intake, store.checkpoint):
+        (folder / f"{DRAFT}0-left").write_text("half")
+    store.staged.mkdir(exist_ok=True)
+    with open(tmp_path / "out" / "metrics.jsonl", "a") as metrics:
+        metrics.write('{"turn": 7, "ba')
     result = run(options(tmp_path, shards=3, balance=0.0, balance_after=0.01))
     check(tmp_path, result)
     assert result.before.rows >= 200
     assert result.n_shards == 3
+    assert not [*(tmp_path / "out").rglob(f"{DRAFT}*")]
+    assert not store.staged.exists()
     lines = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
     assert [line["batch"] for line in lines] == sorted(line["batch"] for line in lines)
     assert {len(line["shard_work"]) for line in lines} == {2, 3}

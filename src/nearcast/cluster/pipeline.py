@@ -29,7 +29,7 @@ from nearcast.cluster.session import embedded_master, start_session
 from nearcast.cluster.settling import settle
 from nearcast.cluster.sources import Input, SourceFile, find_files
 from nearcast.cluster.staging import is_large, on_spark
-from nearcast.cluster.store import Store, read_json
+from nearcast.cluster.store import Store, end_line, read_json
 from nearcast.cluster.streams import is_stream, stream_at
 from nearcast.cluster.turn import Settings, drop_outcomes, load_weights
 from nearcast.cluster.warm import compile_aside
@@ -147,6 +147,8 @@ def run(options: Options, watch: Watch = lambda stage, totals, head: None) -> Re
         store.forget_other_eras()
         (options.out / "updates").mkdir(parents=True, exist_ok=True)
         intake = Intake(store, options.batch_rows)
+        store.clear(options.out, intake.head.batches, intake.head.runs)
+        end_line(options.out / "metrics.jsonl")
         before = read_totals(store)
         if settings.era and store.last_step() is None:
             drop_outcomes(options.out, before.next_batch)
@@ -201,7 +203,7 @@ class _Pipeline:
         self._options = options
         self._watch = watch
         self._totals = totals
-        self._spark_log = store.checkpoint / "session" / "spark.log"
+        self._spark_log = store.session / "spark.log"
         weights = load_weights(store.weights) if settings.has_weights else None
         at = totals.next_turn, totals.next_batch
         self._log = Log(store, settings.n_shards, options.space, options.partition, *at, weights)
@@ -220,7 +222,7 @@ class _Pipeline:
         master = self._options.master or embedded_master(self._settings.n_shards)
         if master.startswith("local"):
             warming.start()
-        spark = start_session(master, self._settings.n_shards, self._store.checkpoint / "session")
+        spark = start_session(master, self._settings.n_shards, self._store.session)
         reading.join()
         if problems:
             raise problems[0]
@@ -269,7 +271,7 @@ class _Pipeline:
             problems.append(error)
 
     def _on_spark(self, spark: SparkSession) -> Stage:
-        return on_spark(spark, self._store.checkpoint / "staged")
+        return on_spark(spark, self._store.staged)
 
     def _wait(self, query: StreamingQuery, spark: SparkSession) -> None:
         """Wait until everything is processed; with `follow`, feed the query what is new meanwhile.
