@@ -46,7 +46,7 @@ def options(folder: Path, **changes: Any) -> Options:
 def check(folder: Path, result: Result) -> None:
     """The output is that of an undisturbed broker, and every row is accounted for."""
     assert read_updates(folder / "out") == EXPECTED.told
-    assert len(read_rejects(folder / "out")) == EXPECTED.n_rejects
+    assert len(read_rejects(folder / "out")) == EXPECTED.n_rejects + EXPECTED.n_late
     counts = result.totals.counts
     assert result.totals.rows == len(STREAM) == result.totals.accepted + counts["late"] + counts["rejects"]
     assert (counts["late"], counts["rejects"]) == (EXPECTED.n_late, EXPECTED.n_rejects)

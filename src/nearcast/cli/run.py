@@ -49,7 +49,7 @@ input
 output
   OUT/updates      subscription, message, sign (+ into the result, - out of it), score, ts, batch, seq;
                    (batch, seq) is the order of the updates of a subscription
-  OUT/rejects      source, row, text, field, reason
+  OUT/rejects      source, row, text, field, reason; of rows that were refused, and of messages that came too late
   OUT/summary.json the counts that are shown at the end
   OUT/metrics.jsonl what each micro-batch did: rows, updates, rows waiting, seconds and work of every shard, imbalance
 

@@ -22,6 +22,7 @@ import nearcast as nc
 from nearcast.cluster.balance import Balance
 from nearcast.cluster.intake import BATCH_ROWS, Head, Intake, Stage, Unread
 from nearcast.cluster.log import Log
+from nearcast.cluster.outcome_files import drop_outcomes
 from nearcast.cluster.partition import shard_key
 from nearcast.cluster.progress import Totals, metrics, read_totals, record_step
 from nearcast.cluster.redis_streams import RedisStream, enter_updates
@@ -31,7 +32,7 @@ from nearcast.cluster.sources import Input, SourceFile, find_files
 from nearcast.cluster.staging import is_large, on_spark
 from nearcast.cluster.store import Store, end_line, read_json
 from nearcast.cluster.streams import is_stream, stream_at
-from nearcast.cluster.turn import Settings, drop_outcomes, load_weights
+from nearcast.cluster.turn import Settings, load_weights
 from nearcast.cluster.warm import compile_aside
 from nearcast.errors import NearcastError, SetupError
 

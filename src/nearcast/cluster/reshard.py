@@ -48,7 +48,7 @@ def reshard(checkpoint: Path, settings: Settings, n_shards: int) -> Settings:
     for index, state in enumerate(states):
         shard = restore(old, settings, index, state)
         for number in range(state.next_turn, totals.next_turn):
-            play(old, shard, read_turn(old, number), write=False)
+            play(old, shard, read_turn(old, number))
         ids_type = shard.subscription_ids
         ids = shard.broker.subscription_ids
         known = log.directory.known(ids)

@@ -49,12 +49,15 @@ _SWEPT = ("batch-", "turn-", "route-", "order-", "handed-")
 DRAFT = ".draft-"  # files that begin so are being written, or were when a process died
 
 
-def write_whole(place: Path, write: Callable[[Path], None]) -> None:
-    """Have `write` make a file, then let it appear at `place` at once and for good."""
+@contextlib.contextmanager
+def whole(place: Path) -> Iterator[Path]:
+    """A draft to write; at the end it appears at `place`, at once and for good, if it was written at all."""
     place.parent.mkdir(parents=True, exist_ok=True)
     draft = place.with_name(f"{DRAFT}{uuid.uuid4().hex}-{place.name}")
     try:
-        write(draft)
+        yield draft
+        if not draft.exists():
+            return
         with open(draft, "rb") as file:
             os.fsync(file.fileno())
         os.replace(draft, place)
@@ -62,6 +65,12 @@ def write_whole(place: Path, write: Callable[[Path], None]) -> None:
         draft.unlink(missing_ok=True)
         raise
     _sync_folder(place.parent)
+
+
+def write_whole(place: Path, write: Callable[[Path], None]) -> None:
+    """Have `write` make a file, then let it appear at `place` at once and for good."""
+    with whole(place) as draft:
+        write(draft)
 
 
 def write_json(place: Path, value: Any) -> None:
