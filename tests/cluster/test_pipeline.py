@@ -86,6 +86,34 @@ def test_batch_gives_the_answers_of_one_broker_and_then_has_nothing_to_do(spark:
     assert not again.stopped
 
 
+def test_listeners_and_lines_tell_the_same(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    told: list[Any] = []
+
+    class Listener(StreamingQueryListener):
+        def onQueryStarted(self, event: Any) -> None: ...
+        def onQueryIdle(self, event: Any) -> None: ...
+        def onQueryTerminated(self, event: Any) -> None: ...
+        def onQueryProgress(self, event: Any) -> None:
+            told.append(event.progress.observedMetrics.get("nearcast"))
+
+    listener = Listener()
+    write_lines(tmp_path / "in" / "a.jsonl", STREAM[:300])
+    spark.streams.addListener(listener)
+    try:
+        run(options(tmp_path))
+        seen = wait_for(lambda: len(found := [row for row in told if row and row.rows is not None]) == 2 and found)
+    finally:
+        spark.streams.removeListener(listener)
+    lines = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
+    for row, line in zip(seen, lines, strict=True):
+        assert (row.rows, row.updates, row.lag_rows) == (line["rows"], line["updates"], line["lag_rows"])
+        assert row.shard_seconds == pytest.approx(line["shard_seconds"], abs=1e-5)
+        assert row.imbalance == pytest.approx(line["imbalance"], abs=1e-3)
+    assert [row.lag_rows for row in seen] == [150, 0]
+
+
 def test_following_a_folder_equals_batch_and_a_lost_worker_loses_nothing(spark: Any, tmp_path: Path) -> None:
     stream = sorted(STREAM, key=lambda event: event["ts"])
     cuts = [i for i in range(1, 900) if stream[i]["ts"] != stream[i - 1]["ts"]]

@@ -58,7 +58,7 @@ def reshard(checkpoint: Path, settings: Settings, n_shards: int) -> Settings:
             snapshot.write(scratch / f"{index}-{taker}", shard.give(ids.filter(pa.array(takers == taker)).to_pylist()))
         if index == 0:
             shard.broker.snapshot(scratch / "empty")
-    begin = State(uuid.uuid4().hex, totals.next_turn, totals.next_batch)
+    begin = State(uuid.uuid4().hex, totals.next_turn, totals.next_batch, n_rows=states[0].n_rows)
     totals.states = []
     for taker in range(n_shards):
         shard = Shard(taker, nc.Broker.restore(scratch / "empty"), ids_type)

@@ -43,6 +43,7 @@ class Outcome:
     rejects: list[dict[str, Any]] = field(default_factory=list)
     late: list[dict[str, Any]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    n_rows: int = 0  # of the batch, whoever speaks for them
 
 
 class Shard:
@@ -76,7 +77,7 @@ class Shard:
         come, about `PIECE` at once at most: the more there are, the fewer events the broker is given at a time. The
         same batch is always cut the same way.
         """
-        outcome = Outcome()
+        outcome = Outcome(n_rows=batch.num_rows)
         events = batch.column("event").to_numpy()
         refused = self._check_ids(batch, events)
         mine = np.full(len(events), self.index == SPOKESMAN)

@@ -50,6 +50,7 @@ class State(NamedTuple):
     first_batch: int = 0
     subscription_ids: str | None = None  # the type of their ids, as of the snapshot
     work: float = 0.0  # processor seconds that the turns since then took
+    n_rows: int = 0  # of all batches so far
 
 
 class Settings(NamedTuple):
@@ -76,6 +77,7 @@ class Report(NamedTuple):
     state: dict[str, Any]  # the state after them
     work: float  # processor seconds spent on events
     seconds: float  # from start to end
+    waiting: int  # rows that are ready and come later
 
 
 def take_turns(checkpoint: str, run: str, index: int, state: str | None, turns: list[Turn]) -> tuple[str, Report]:
@@ -110,7 +112,7 @@ def take_turns(checkpoint: str, run: str, index: int, state: str | None, turns: 
     shard = held[1] if held is not None and hit else restore(store, settings, index, before)
     counts: Counter[str] = Counter(hits=int(hit), restores=int(not hit and before.next_turn > 0))
     reasons: Counter[str] = Counter()
-    next_batch = before.next_batch
+    next_batch, n_rows = before.next_batch, before.n_rows
     worked = time.process_time()
     out = Path(settings.out)
     for turn in turns:
@@ -122,19 +124,22 @@ def take_turns(checkpoint: str, run: str, index: int, state: str | None, turns: 
             write_rejects(out, outcome, turn.what, index)
         else:
             outcome = play(store, shard, turn, _forget)
+        n_rows += outcome.n_rows
         counts.update(outcome.counts)
         reasons.update(_short(reject["reason"]) for reject in outcome.rejects)
     work = time.process_time() - worked
     counts["rejects"] = reasons.total()
     token, next_turn = uuid.uuid4().hex, turns[-1].number + 1
-    after = before._replace(token=token, next_turn=next_turn, next_batch=next_batch, work=before.work + work)
+    after = before._replace(token=token, next_turn=next_turn, next_batch=next_batch, n_rows=n_rows)
+    after = after._replace(work=before.work + work)
     if next_turn - before.first_turn >= settings.snapshot_every or after.work >= _REPLAY_S:
         after = with_snapshot(store, shard, after)
         counts["snapshots"] += 1
     _CACHE[run, index] = (after.token, shard)
     stats = shard.broker.stats()
     seconds = time.perf_counter() - began
-    report = Report(counts, reasons, stats["subscriptions"], stats["clock"], after._asdict(), work, seconds)
+    waiting = read_json(store.head)["rows"] - n_rows
+    report = Report(counts, reasons, stats["subscriptions"], stats["clock"], after._asdict(), work, seconds, waiting)
     return json.dumps(after._asdict()), report
 
 
@@ -150,7 +155,7 @@ def with_snapshot(store: Store, shard: Shard, state: State) -> State:
     write_whole(place, shard.broker.snapshot)
     return State(
         state.token, state.next_turn, state.next_batch, place.name, state.next_turn, state.next_batch,
-        shard.subscription_ids,
+        shard.subscription_ids, n_rows=state.n_rows,
     )  # fmt: skip
 
 
