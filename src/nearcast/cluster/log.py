@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from nearcast.broker import snapshot
 from nearcast.cluster.directory import Directory, Entries, ends_of
-from nearcast.cluster.partition import Partition, fit
+from nearcast.cluster.partition import Partition, Settings, fit
 from nearcast.cluster.schema import MESSAGE_COLUMNS, PUBLISH, ROUTE, SUBSCRIBE
 from nearcast.cluster.specs import subscriptions_of
 from nearcast.cluster.store import Store, read_table, write_table, write_whole
@@ -49,7 +49,7 @@ class Log:
     ----------
     store
         Where they are written.
-    n_shards, space, method, weights
+    n_shards, space, method, weights, splitting
         What a partition is fitted with.
     next_turn, next_batch
         How far shards have come, for all that is known.
@@ -64,11 +64,13 @@ class Log:
         next_turn: int,
         next_batch: int,
         weights: Weights | None = None,
+        splitting: Settings | None = None,
     ) -> None:
         self._store = store
         self._space = space
         self._method = method
         self._weights = weights
+        self._splitting = splitting
         self._lock = threading.Lock()
         self.directory = Directory()
         self.partition = Partition(n_shards)
@@ -185,7 +187,9 @@ class Log:
         tables = [subscriptions_of(batch, own) for (batch, _), own in zip(found, rows, strict=True)]
         joined = pa.concat_tables(_same_ids(tables))
         n_shards = self.partition.n_shards
-        self.partition, shards = fit(self._method, joined, sample, n_shards, self._space, weights=self._weights)
+        self.partition, shards = fit(
+            self._method, joined, sample, n_shards, self._space, weights=self._weights, settings=self._splitting
+        )
         costs = self.partition.costs(joined)
         starts = np.cumsum([0, *map(len, rows)])
         for (batch, _), own, lo, hi in zip(found, rows, starts[:-1], starts[1:], strict=True):

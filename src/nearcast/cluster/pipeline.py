@@ -23,6 +23,7 @@ from nearcast.cluster.balance import Balance
 from nearcast.cluster.intake import BATCH_ROWS, Head, Intake, Stage, Unread
 from nearcast.cluster.log import Log
 from nearcast.cluster.outcome_files import drop_outcomes
+from nearcast.cluster.partition import Settings as Splitting
 from nearcast.cluster.partition import shard_key
 from nearcast.cluster.progress import Totals, metrics, read_totals, record_step
 from nearcast.cluster.redis_streams import RedisStream, enter_updates
@@ -71,6 +72,8 @@ class Options:
         number than the checkpoint has changes it.
     partition
         How subscriptions are split: one of `partition.METHODS`.
+    theta, gamma1, gamma2
+        How finely, as in `partition.Settings`; asked for when the partition is fitted, once for each checkpoint.
     balance, balance_after
         Subscriptions move when the work of shards differs by more than this share of its mean, judged whenever shards
         have spent so many processor seconds in the mean; infinite: never.
@@ -94,6 +97,9 @@ class Options:
     corpus: tuple[Input, ...] = ()
     shards: int | None = None
     partition: str = "dkm"
+    theta: int = Splitting().theta
+    gamma1: int = Splitting().gamma1
+    gamma2: int = Splitting().gamma2
     balance: float = BALANCE
     balance_after: float = BALANCE_AFTER_S
     master: str | None = None
@@ -207,7 +213,8 @@ class _Pipeline:
         self._spark_log = store.session / "spark.log"
         weights = load_weights(store.weights) if settings.has_weights else None
         at = totals.next_turn, totals.next_batch
-        self._log = Log(store, settings.n_shards, options.space, options.partition, *at, weights)
+        splitting = Splitting(options.theta, options.gamma1, options.gamma2, window=options.window is not None)
+        self._log = Log(store, settings.n_shards, options.space, options.partition, *at, weights, splitting)
         self._balance = Balance(settings.n_shards, options.balance, options.balance_after)
 
     def work(self, new: list[SourceFile]) -> bool:
