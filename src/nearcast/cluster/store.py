@@ -46,6 +46,7 @@ import pyarrow as pa
 from nearcast.errors import InvalidInput
 
 _SWEPT = ("batch-", "turn-", "route-", "order-", "handed-")
+_LINE_BYTES = 1 << 20  # no line of metrics is longer
 DRAFT = ".draft-"  # files that begin so are being written, or were when a process died
 
 
@@ -247,7 +248,8 @@ def end_line(place: Path) -> None:
     """Cut off the last line of a file if whoever wrote it was killed before its end."""
     if place.exists():
         with open(place, "r+b") as file:
-            file.truncate(file.read().rfind(b"\n") + 1)
+            start = file.seek(max(0, place.stat().st_size - _LINE_BYTES))
+            file.truncate(start + file.read().rfind(b"\n") + 1)
 
 
 def names_in(folder: Path) -> list[str]:
