@@ -41,12 +41,12 @@ def draw(kind: str, source: subscriptions.Source, space: Space) -> pa.Table:
 def expected(given: pa.Table, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
     """Looks and checks that each subscription expects of a message."""
     found = touching(given, sample)
-    one, none = np.ones(len(KINDS)), np.zeros(len(KINDS))
+    one = np.ones(len(KINDS))
     where = (sample.space.bounds, finest(SUBSCRIPTIONS // GROUPS))
-    looks, checks = np.zeros(given.num_rows), np.zeros(given.num_rows)
-    weigh_each(found, sample.layout, where, one, none, looks)
-    weigh_each(found, sample.layout, where, none, one, checks)
-    return looks[np.argsort(found.rows)], checks[np.argsort(found.rows)]
+    parts = np.zeros((given.num_rows, 2))
+    weigh_each(found, sample.layout, where, one, one, parts)
+    looks, checks = parts[np.argsort(found.rows)].T
+    return looks, checks
 
 
 def cpu_ns(given: pa.Table | None, space: Space, window: Window | None, live: pa.Table, published: pa.Table) -> float:

@@ -21,13 +21,14 @@ from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from nearcast import Broker, Window
 from nearcast.cluster.intake import Intake
 from nearcast.cluster.log import Log
+from nearcast.cluster.outcome_files import updates_file
 from nearcast.cluster.pipeline import Options, run
 from nearcast.cluster.session import embedded_master, start_session
 from nearcast.cluster.settling import settle
 from nearcast.cluster.shard import Shard
 from nearcast.cluster.sources import Input, find_files
 from nearcast.cluster.store import Store, read_table
-from nearcast.cluster.turn import new_broker, write_outcome
+from nearcast.cluster.turn import new_broker
 from nearcast.cluster.turn_files import read_route, read_turn
 from nearcast.workload import subscriptions
 from nearcast.workload.schema import SUBSCRIPTIONS
@@ -112,7 +113,8 @@ class Pipeline(Case):
                 turn = read_turn(self.store, number)
                 batch, route = read_table(self.store.batch(turn.what)), read_route(self.store, number)
                 for shard in self.shards:
-                    write_outcome(self.options.out, shard.apply(batch, route), turn.what, shard.index, "parquet")
+                    with updates_file(self.options.out, turn.what, shard.index, "parquet") as updates:
+                        shard.apply(batch, route, updates.add)
                 watch.lap("batch")
 
     def check(self) -> int:

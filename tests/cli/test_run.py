@@ -83,6 +83,7 @@ def test_options_are_taken_over() -> None:
     ]
     words += ["--master", "local[2]", "--shards", "3", "--batch-rows", "10", "--snapshot-every", "4", "--follow"]
     words += ["--partition", "space", "--balance", "0.5", "--balance-after", "1"]
+    words += ["--theta", "7", "--gamma1", "8", "--gamma2", "9"]
     assert parsed(*words) == Options(
         inputs=(Input("e", "events", "csv"),),
         out=Path("o"),
@@ -92,6 +93,9 @@ def test_options_are_taken_over() -> None:
         corpus=(Input("t.csv", "corpus", "csv"),),
         shards=3,
         partition="space",
+        theta=7,
+        gamma1=8,
+        gamma2=9,
         balance=0.5,
         balance_after=1.0,
         master="local[2]",
@@ -107,6 +111,9 @@ def test_options_are_taken_over() -> None:
     [
         ("", "input must be named with --messages, --subscriptions or --events, got None"),
         ("--messages m --shards 0", "--shards must be >= 1, got 0"),
+        ("--messages m --theta 0", "--theta must be >= 1, got 0"),
+        ("--messages m --gamma1 0", "--gamma1 must be >= 1, got 0"),
+        ("--messages m --gamma2=-3", "--gamma2 must be >= 1, got -3"),
         ("--messages m --batch-rows 0", "--batch-rows must be >= 1, got 0"),
         ("--messages m --balance nan", "--balance must be >= 0, got nan"),
         ("--messages m --space=1,2,3", "--space must be four numbers: min_lon,min_lat,max_lon,max_lat, got '1,2,3'"),

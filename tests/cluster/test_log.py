@@ -17,7 +17,7 @@ from nearcast.cluster.balance import Balance, order_for
 from nearcast.cluster.directory import Directory, Entries, order_of
 from nearcast.cluster.intake import Intake
 from nearcast.cluster.log import Log
-from nearcast.cluster.partition import fit
+from nearcast.cluster.partition import Settings, fit
 from nearcast.cluster.schema import SUBSCRIBE, UNSUBSCRIBE
 from nearcast.cluster.sources import Input, find_files
 from nearcast.cluster.store import Store, read_table, write_table
@@ -62,6 +62,21 @@ def test_an_id_keeps_its_shard_until_the_batch_that_ends_it_is_over(tmp_path: Pa
     assert held(log).keys() == {7, "seven"}
     assert log.partition.loads.sum() == 2
     assert {row["event"] for row in batch} >= {SUBSCRIBE, UNSUBSCRIBE}
+
+
+def test_a_partition_is_fitted_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, n = taken(tmp_path, events(8, 100), 200)
+    asked, seen = Settings(gamma1=3, gamma2=7, window=False), []
+
+    def noted(*given: Any, settings: Settings, **named: Any) -> Any:
+        seen.append(settings)
+        return fit(*given, settings=settings, **named)
+
+    monkeypatch.setattr(log_module, "fit", noted)
+    log = Log(store, 2, SPACE, "dkm", 0, 0, splitting=asked)
+    log.extend(n, 0)
+    assert log.fitted
+    assert seen == [asked]
 
 
 def test_a_log_that_is_read_again_gives_the_same_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from cluster.test_costs import SPACES, columnar, town
-from nearcast.cluster.costs import keyword_costs, own_costs
+from nearcast.cluster.costs import keyword_costs, own_costs, own_parts
 from nearcast.cluster.dkm import Splitter
-from nearcast.cluster.greedy import assigned, dealt
+from nearcast.cluster.greedy import assigned, dealt, dealt_parts
 from nearcast.cluster.partition import METHODS, Partition, Settings, fit, split
 from nearcast.cluster.sample import Sample
 from nearcast.cluster.sets import Order, space_sets
@@ -62,8 +62,12 @@ def test_new_subscriptions_go_where_there_is_least_to_do(method: str, settings: 
     assert np.array_equal(restored.assign(more), shards)
     assert np.array_equal(restored.loads, partition.loads)
     assert (costs > 0).all()
+    assert partition.held.sum() == 260
+    if method == "dkm" and not settings.by_set:
+        assert np.ptp(np.bincount(shards, minlength=4)) <= 6
+        assert np.ptp(partition.loads) <= 2 * costs.max()
     for shard, cost in zip(shards, costs, strict=True):
-        if method != "hash":
+        if method in ("keyword", "space") or settings.by_set:
             assert shard == loads.argmin()
         loads[shard] += cost
     assert np.allclose(loads, partition.loads)
@@ -97,8 +101,10 @@ def test_malformed_rows_get_some_shard_and_cost_nothing() -> None:
     partition, shards = fit("dkm", pa.concat_tables([asked, bad]), messages, 3, SPACES[0])
     assert shards.size == 40
     before = partition.loads.copy()
-    assert partition.assign(bad).tolist() == [int(before.argmin())] * 20
+    more = partition.assign(bad)
+    assert ((more >= 0) & (more < 3)).all()
     assert np.array_equal(before, partition.loads)
+    assert partition.held.sum() == 20
     hashed, _ = fit("hash", bad, None, 3, SPACES[0])
     assert hashed.loads.sum() == 20
 
@@ -111,6 +117,36 @@ def test_refusals_name_what_was_given() -> None:
         fit("dkm", asked, messages, 0, SPACES[0])
     with pytest.raises(InvalidInput, match="gamma1 must be >= 1, got 0"):
         Settings(gamma1=0)
+
+
+def test_dealing_parts_evens_out_each_of_them() -> None:
+    rng = np.random.default_rng(6)
+    parts = rng.integers(1, 9, (400, 2)).astype(np.float64) * [1.0, 1000.0]
+    sums, right = np.zeros((5, 2)), []
+    for own, total in zip(parts, parts.cumsum(axis=0), strict=True):
+        growth = (((sums + own) / total) ** 2 - (sums / total) ** 2).sum(axis=1)
+        right.append(int(growth.round(12).argmin()))
+        sums[right[-1]] += own
+    takers = dealt_parts(parts, np.zeros((5, 2)))
+    assert takers.tolist() == right
+    held = np.array([np.bincount(takers, parts[:, part], 5) for part in range(2)])
+    assert (np.ptp(held, axis=1) <= 2 * parts.max(axis=0)).all()
+    one_part = parts[:, 0] * 0.5 + 1.0
+    assert dealt_parts(one_part[:, np.newaxis], np.zeros((5, 1))).tolist() == dealt(one_part, np.zeros(5)).tolist()
+    nothing = dealt_parts(np.column_stack([np.zeros(400), parts[:, 1]]), np.zeros((5, 2)))
+    assert np.ptp(np.bincount(nothing, parts[:, 1], 5)) <= parts[:, 1].max()
+
+
+def test_looks_and_checks_are_spread_evenly_each() -> None:
+    asked, messages = scene(500)
+    sample = Sample(SPACES[0], messages)
+    found = touching(asked, sample)
+    shards, loads, _ = split("dkm", found, sample, 4, Settings())
+    parts = own_parts(found, sample, 125)
+    held = np.array([np.bincount(shards, parts[:, part], 4) for part in range(2)])
+    assert (np.ptp(held, axis=1) <= 2 * parts.max(axis=0)).all()
+    assert np.allclose(held.sum(axis=0), loads)
+    assert np.allclose(parts.sum(axis=1), own_costs(found, sample, 125))
 
 
 def test_dealing_takes_the_least_loaded_and_the_first_of_equals() -> None:

@@ -22,7 +22,7 @@ from nearcast.cluster.partition import shard_key, spark_partition
 from nearcast.cluster.pipeline import Options, Result, run
 from nearcast.cluster.progress import read_totals
 from nearcast.cluster.sources import Input
-from nearcast.cluster.store import Store, read_json, write_json
+from nearcast.cluster.store import DRAFT, Store, read_json, write_json
 from nearcast.errors import InvalidInput
 
 STREAM = events(11, 900)
@@ -46,7 +46,7 @@ def options(folder: Path, **changes: Any) -> Options:
 def check(folder: Path, result: Result) -> None:
     """The output is that of an undisturbed broker, and every row is accounted for."""
     assert read_updates(folder / "out") == EXPECTED.told
-    assert len(read_rejects(folder / "out")) == EXPECTED.n_rejects
+    assert len(read_rejects(folder / "out")) == EXPECTED.n_rejects + EXPECTED.n_late
     counts = result.totals.counts
     assert result.totals.rows == len(STREAM) == result.totals.accepted + counts["late"] + counts["rejects"]
     assert (counts["late"], counts["rejects"]) == (EXPECTED.n_late, EXPECTED.n_rejects)
@@ -84,6 +84,34 @@ def test_batch_gives_the_answers_of_one_broker_and_then_has_nothing_to_do(spark:
     check(tmp_path, again)
     assert again.before.rows == 900
     assert not again.stopped
+
+
+def test_listeners_and_lines_tell_the_same(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    told: list[Any] = []
+
+    class Listener(StreamingQueryListener):
+        def onQueryStarted(self, event: Any) -> None: ...
+        def onQueryIdle(self, event: Any) -> None: ...
+        def onQueryTerminated(self, event: Any) -> None: ...
+        def onQueryProgress(self, event: Any) -> None:
+            told.append(event.progress.observedMetrics.get("nearcast"))
+
+    listener = Listener()
+    write_lines(tmp_path / "in" / "a.jsonl", STREAM[:300])
+    spark.streams.addListener(listener)
+    try:
+        run(options(tmp_path))
+        seen = wait_for(lambda: len(found := [row for row in told if row and row.rows is not None]) == 2 and found)
+    finally:
+        spark.streams.removeListener(listener)
+    lines = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
+    for row, line in zip(seen, lines, strict=True):
+        assert (row.rows, row.updates, row.lag_rows) == (line["rows"], line["updates"], line["lag_rows"])
+        assert row.shard_seconds == pytest.approx(line["shard_seconds"], abs=1e-5)
+        assert row.imbalance == pytest.approx(line["imbalance"], abs=1e-3)
+    assert [row.lag_rows for row in seen] == [150, 0]
 
 
 def test_following_a_folder_equals_batch_and_a_lost_worker_loses_nothing(spark: Any, tmp_path: Path) -> None:
@@ -156,10 +184,17 @@ def test_a_killed_driver_is_gone_on_from(spark: Any, tmp_path: Path) -> None:
     before = read_totals(store)
     assert 200 <= before.rows < 900, said
     assert read_updates(tmp_path / "out") != EXPECTED.told
+    for folder in (tmp_path / "out" / "updates", store.intake, store.checkpoint):
+        (folder / f"{DRAFT}0-left").write_text("half")
+    store.staged.mkdir(exist_ok=True)
+    with open(tmp_path / "out" / "metrics.jsonl", "a") as metrics:
+        metrics.write('{"turn": 7, "ba')
     result = run(options(tmp_path, shards=3, balance=0.0, balance_after=0.01))
     check(tmp_path, result)
     assert result.before.rows >= 200
     assert result.n_shards == 3
+    assert not [*(tmp_path / "out").rglob(f"{DRAFT}*")]
+    assert not store.staged.exists()
     lines = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
     assert [line["batch"] for line in lines] == sorted(line["batch"] for line in lines)
     assert {len(line["shard_work"]) for line in lines} == {2, 3}

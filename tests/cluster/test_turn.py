@@ -19,6 +19,7 @@ from nearcast.cluster import turn
 from nearcast.cluster.directory import order_of
 from nearcast.cluster.intake import Intake
 from nearcast.cluster.log import Log
+from nearcast.cluster.outcome_files import drop_outcomes
 from nearcast.cluster.pipeline import Options
 from nearcast.cluster.progress import read_totals, record_step
 from nearcast.cluster.settling import settle
@@ -58,7 +59,7 @@ class Stage:
         self.store = Store(self.store.checkpoint, self.settings.era)
         self.store.forget_other_eras()
         self.begin()
-        turn.drop_outcomes(self.out, self.log.next_batch)
+        drop_outcomes(self.out, self.log.next_batch)
         self.states = [None] * n_shards
 
     def take(self, shard: int, first: int, stop: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -102,7 +103,7 @@ def test_turns_make_the_output_of_one_broker(tmp_path: Path) -> None:
         stage.note(number)
     expected = answer(STREAM)
     assert read_updates(stage.out) == expected.told
-    assert len(read_rejects(stage.out)) == expected.n_rejects
+    assert len(read_rejects(stage.out)) == expected.n_rejects + expected.n_late
     totals = read_totals(stage.store)
     assert totals.rows == 600 == totals.accepted + totals.counts["late"] + totals.counts["rejects"]
     assert totals.counts["hits"] == (stage.n_batches - 1) * N_SHARDS
@@ -138,7 +139,7 @@ def test_losses_and_repeats_change_nothing(tmp_path: Path) -> None:
         stage.note(number)
     expected = answer(STREAM)
     assert read_updates(stage.out) == expected.told
-    assert len(read_rejects(stage.out)) == expected.n_rejects
+    assert len(read_rejects(stage.out)) == expected.n_rejects + expected.n_late
     totals = read_totals(stage.store)
     assert totals.rows == 600
     assert totals.counts["restores"] > stage.n_batches
@@ -149,7 +150,7 @@ def test_a_turn_that_fails_half_way_is_not_gone_on_from(tmp_path: Path, monkeypa
     for number in range(stage.n_batches):
         with monkeypatch.context() as patched:
             stage.log.extend(stage.n_batches, number)
-            patched.setattr(turn, "write_outcome", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+            patched.setattr(turn, "write_rejects", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
             with pytest.raises(OSError, match="disk full"):
                 stage.take(0, number)
         assert (stage.settings.id, 0) not in turn._CACHE
@@ -197,7 +198,7 @@ def test_subscriptions_change_shards_and_shards_their_number(seed: int, tmp_path
     assert stage.settings.era
     expected = answer(stream)
     assert read_updates(stage.out) == expected.told
-    assert len(read_rejects(stage.out)) == expected.n_rejects
+    assert len(read_rejects(stage.out)) == expected.n_rejects + expected.n_late
     totals = read_totals(stage.store)
     assert totals.rows == 400 == totals.accepted + totals.counts["late"] + totals.counts["rejects"]
     assert len(list(stage.store.orders.glob("*"))) < 20

@@ -12,7 +12,7 @@ import pyarrow as pa
 from nearcast.broker import snapshot
 from nearcast.broker.explain import Explanation, explain
 from nearcast.broker.handing import Holdings, adopted, copied
-from nearcast.broker.intake import ending, new_ids_only, refusal
+from nearcast.broker.intake import ending, lateness, new_ids_only, refusal
 from nearcast.broker.moves import Movable, in_turns, many_moves, one_move
 from nearcast.broker.registry import Registry, unknown
 from nearcast.broker.saying import best_first, to_updates
@@ -43,7 +43,7 @@ from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.weights import Weights
 from nearcast.text.words import from_lists
-from nearcast.window.window import DUPLICATE, TOO_FAR_AHEAD, LiveMessages, Steps, Window
+from nearcast.window.window import DUPLICATE, LATE, TOO_FAR_AHEAD, LiveMessages, Steps, Window
 
 _CHUNK = 4096  # messages taken in at a time
 _WITHIN, _SIMILAR, _TOPK, _NEAREST = range(4)  # positions in KINDS
@@ -259,6 +259,8 @@ class Broker:
         ------
         InvalidInput
             For a single message that cannot be honoured. In a batch such rows are in `Updates.rejects`.
+
+        Messages that are late are no error: `Updates.late` tells which, and why.
         """
         single = isinstance(messages, Message | Mapping)
         if single:
@@ -266,7 +268,7 @@ class Broker:
             self.space.check_point(messages.lon, messages.lat)
             same_type(messages.id, self._live.table.ids.type)
         batch = decode_messages([messages] if single else messages, self.space, self._live.table.ids.type)
-        rejects = list(batch.rejects)
+        rejects, late = list(batch.rejects), []
         said: list[Updates] = []
         at, n = 0, batch.x.size
         while at < n:
@@ -277,9 +279,13 @@ class Broker:
                 if single:
                     raise error
                 rejects.append(Reject(int(part.rows[row]), error.field, str(error)))
+            for row in np.flatnonzero(status == LATE).tolist():
+                clock = int(steps.clocks[np.searchsorted(steps.rows, part.rows[row])])
+                error = lateness(int(part.ts[row]), int(part.expires[row]), clock, self.window)
+                late.append(Reject(int(part.rows[row]), error.field, str(error)))
             said.append(self._take(steps))
             at += n_done
-        return Updates.concat(said or [self._updates([])], sorted(rejects, key=lambda reject: reject.row))
+        return Updates.concat(said or [self._updates([])], sorted(rejects, key=lambda reject: reject.row), late)
 
     def advance(self, ts: int) -> Updates:
         """Move the clock; backwards it does nothing."""

@@ -67,3 +67,12 @@ def refusal(status: int, id: str | int, ts: int, window: Window | None) -> Inval
         return DuplicateId("id", id, "must not be the id of a live message")
     ahead = window.max_ahead if window else None
     return InvalidInput("ts", ts, f"must be at most {ahead} seconds ahead of the clock")
+
+
+def lateness(ts: int, expires: int, clock: int, window: Window | None) -> InvalidInput:
+    """Why a message had expired when it came; the clock stood so."""
+    if expires <= clock or window is None:
+        return InvalidInput("expires", expires, f"must be after the clock, {clock}, or the message is late")
+    return InvalidInput(
+        "ts", ts, f"must be after {clock - window.age_ms}, the window's age ago, or the message is late"
+    )

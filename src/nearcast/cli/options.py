@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from nearcast.cluster.partition import Settings
 from nearcast.cluster.pipeline import WORLD
 from nearcast.cluster.sources import FORMATS
 from nearcast.errors import InvalidInput
@@ -31,6 +32,20 @@ def add_space(group: argparse._ArgumentGroup) -> None:
     add("--metric", choices=("haversine", "euclidean"), default="haversine",
         help="degrees and metres, or plain coordinates (default: haversine)")  # fmt: skip
     add("--max-distance", type=float, metavar="D", help="where spatial similarity is 0 (default: the bounds' diagonal)")
+
+
+def add_split(add: Callable[..., Any]) -> None:
+    """How finely subscriptions are cut before shards take them."""
+    known = Settings()
+    add("--theta", type=int, default=known.theta, metavar="N",
+        help=f"by space: cut subscriptions into at least N sets of neighbours for each shard; the more sets, the more "
+             f"even, and the fewer neighbours are together (default: {known.theta})")  # fmt: skip
+    add("--gamma1", type=int, default=known.gamma1, metavar="N",
+        help=f"DkM-SKS: cut them into at least N sets for each shard, whose members are then dealt out one by one "
+             f"(default: {known.gamma1})")  # fmt: skip
+    add("--gamma2", type=int, default=known.gamma2, metavar="N",
+        help=f"DkM-SKS: cut sets of at most N subscriptions by cost where that is better than by place, larger ones "
+             f"always by place (default: {known.gamma2})")  # fmt: skip
 
 
 def joined(argv: Sequence[str]) -> list[str]:

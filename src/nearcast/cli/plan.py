@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import nearcast as nc
-from nearcast.cli.options import SEVERAL, add_format, add_space, bounds_of, joined, parser_of
+from nearcast.cli.options import SEVERAL, add_format, add_space, add_split, bounds_of, joined, parser_of
 from nearcast.cli.plan_picture import draw
 from nearcast.cluster.costs import MESSAGE_NS, own_costs
 from nearcast.cluster.partition import METHODS, Settings, owners_of, split
@@ -89,12 +89,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument_group("what to plan").add_argument
     add("--shards", type=int, metavar="N", help="show the loads of so many shards (default: as many as advised)")
     add("--rate", type=float, metavar="R", help="messages a second that are to be kept up with")
-    add("--theta", type=int, default=Settings().theta, metavar="N",
-        help=f"sets for each shard when split by space (default: {Settings().theta})")  # fmt: skip
-    add("--gamma1", type=int, default=Settings().gamma1, metavar="N",
-        help=f"sets for each shard in DkM-SKS (default: {Settings().gamma1})")  # fmt: skip
-    add("--gamma2", type=int, default=Settings().gamma2, metavar="N",
-        help=f"largest set that DkM-SKS may split by cost (default: {Settings().gamma2})")  # fmt: skip
+    add_split(add)
     add("--picture", metavar="FILE", help="draw the loads as an SVG file")
     return parser
 

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 import nearcast as nc
-from nearcast.cli.options import SEVERAL, add_format, add_space, bounds_of, joined, parser_of
+from nearcast.cli.options import SEVERAL, add_format, add_space, add_split, bounds_of, joined, parser_of
 from nearcast.cluster.intake import BATCH_ROWS, Head
 from nearcast.cluster.partition import METHODS
 from nearcast.cluster.pipeline import BALANCE, BALANCE_AFTER_S, SNAPSHOT_EVERY, WORLD, Options, Result, run
@@ -49,7 +49,7 @@ input
 output
   OUT/updates      subscription, message, sign (+ into the result, - out of it), score, ts, batch, seq;
                    (batch, seq) is the order of the updates of a subscription
-  OUT/rejects      source, row, text, field, reason
+  OUT/rejects      source, row, text, field, reason; of rows that were refused, and of messages that came too late
   OUT/summary.json the counts that are shown at the end
   OUT/metrics.jsonl what each micro-batch did: rows, updates, rows waiting, seconds and work of every shard, imbalance
 
@@ -101,6 +101,7 @@ def build_parser() -> argparse.ArgumentParser:
         default="dkm",
         help="split them by expected cost (dkm), words, place, or a hash of their ids (default: dkm)",
     )
+    add_split(add)
     add(
         "--balance",
         type=float,
@@ -153,7 +154,8 @@ def options_from(args: argparse.Namespace) -> Options:
     inputs = tuple(Input(path, role, args.format) for role in roles for path in getattr(args, role))
     if not inputs:
         raise InvalidInput("input", None, "must be named with --messages, --subscriptions or --events")
-    for name, least in (("shards", 1), ("batch_rows", 1), ("snapshot_every", 1), ("balance", 0), ("balance_after", 0)):
+    whole = ("shards", "theta", "gamma1", "gamma2", "batch_rows", "snapshot_every")
+    for name, least in (*((name, 1) for name in whole), ("balance", 0), ("balance_after", 0)):
         value = getattr(args, name)
         if value is not None and not value >= least:
             raise InvalidInput("--" + name.replace("_", "-"), value, f"must be >= {least}")
@@ -169,6 +171,9 @@ def options_from(args: argparse.Namespace) -> Options:
         corpus=tuple(Input(path, "corpus", args.format) for path in args.corpus),
         shards=args.shards,
         partition=args.partition,
+        theta=args.theta,
+        gamma1=args.gamma1,
+        gamma2=args.gamma2,
         balance=args.balance,
         balance_after=args.balance_after,
         master=args.master,

@@ -2,8 +2,8 @@
 
 The models of [DKMSKS]: by words (`keyword_costs`), by places (`space_costs`), and by both for sets of subscriptions
 (`weigh_in_box`). Each counts, in the sample, the messages that would touch a subscription, and multiplies their share
-with what a touch costs a subscription of its kind. `own_costs` is by words and places too, for each by itself: it tells
-apart what an index must look at and what it must check.
+with what a touch costs a subscription of its kind. `own_parts` is by words and places too, for each by itself: it tells
+apart what an index must look at and what it must check; `own_costs` is the sum of both.
 """
 
 from __future__ import annotations
@@ -101,8 +101,10 @@ def cells_around(bounds, box, level):
 
 
 @kernel
-def weigh_each(found, sample, where, looks, checks, costs):
+def weigh_each(found, sample, where, looks, checks, parts):
     """Cost of each subscription by itself: what is looked at in the cells around its box, and checked in the box.
+
+    `parts`, float64[n, 2], takes both.
 
     `where` holds the bounds and the level of the smallest cells that the worker's index has.
 
@@ -123,7 +125,8 @@ def weigh_each(found, sample, where, looks, checks, costs):
                 n_looked += count_word(sample, found.words[j], around)
                 n_checked += count_word(sample, found.words[j], box)
         kind, alone = found.kinds[i], found.alone[i]
-        costs[i] = looks[kind] * (n_looked / n + alone) + checks[kind] * (n_checked / n + alone)
+        parts[i, 0] = looks[kind] * (n_looked / n + alone)
+        parts[i, 1] = checks[kind] * (n_checked / n + alone)
 
 
 def keyword_costs(found: Touching, sample: Sample) -> Floats:
@@ -148,9 +151,15 @@ def space_costs(found: Touching, sample: Sample) -> Floats:
     return costs
 
 
+def own_parts(found: Touching, sample: Sample, n_held: float, window: bool = True) -> Floats:
+    """Cost by words and places, each by itself, in a shard that holds so many: of looks, and of checks."""
+    parts = np.zeros((found.rows.size, 2))
+    where = (sample.space.bounds, finest(int(n_held)))
+    weigh_each(found, sample.layout, where, LOOKS[int(window)], CHECKS[int(window)], parts)
+    return parts
+
+
 def own_costs(found: Touching, sample: Sample, n_held: float, window: bool = True) -> Floats:
     """Cost by words and places, each by itself, in a shard that holds so many, with or without a window."""
-    costs = np.zeros(found.rows.size)
-    where = (sample.space.bounds, finest(int(n_held)))
-    weigh_each(found, sample.layout, where, LOOKS[int(window)], CHECKS[int(window)], costs)
+    costs: Floats = own_parts(found, sample, n_held, window).sum(axis=1)
     return costs

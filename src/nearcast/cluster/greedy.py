@@ -48,6 +48,41 @@ def comes_first(loads, one, other):
     return loads[one] < loads[other] or (loads[one] == loads[other] and one < other)
 
 
+@kernel
+def deal_parts(parts, sums, totals, takers):
+    """Give each cost, which has several parts, in turn to whom it makes least uneven; `sums` and `totals` grow.
+
+    That is where the squares of a taker's sums, each as a share of the total so far, grow least; of equal ones the
+    first.
+
+    Departs: [DKMSKS] algorithm 3 has one number for each cost. What is even in the sum of two parts can be uneven in
+    both.
+    """
+    n_takers, n_parts = sums.shape
+    for i in range(parts.shape[0]):
+        for part in range(n_parts):
+            totals[part] += parts[i, part]
+        best, least = 0, np.inf
+        for taker in range(n_takers):
+            growth = 0.0
+            for part in range(n_parts):
+                if parts[i, part] > 0.0:
+                    share = parts[i, part] / totals[part]
+                    growth += share * (share + 2.0 * sums[taker, part] / totals[part])
+            if growth < least:
+                best, least = taker, growth
+        takers[i] = best
+        for part in range(n_parts):
+            sums[best, part] += parts[i, part]
+
+
+def dealt_parts(parts: Floats, sums: Floats) -> Ints:
+    """The taker of each cost, in the order given, so that every part is spread evenly; `sums` of takers grow."""
+    takers = np.empty(parts.shape[0], np.int32)
+    deal_parts(parts, sums, sums.sum(axis=0), takers)
+    return takers
+
+
 def dealt(costs: Floats, loads: Floats) -> Ints:
     """The taker of each cost, in the order given; `loads` grow."""
     takers = np.empty(costs.size, np.int32)

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from nearcast.broker import snapshot
 from nearcast.cluster.directory import Directory, Entries, ends_of
-from nearcast.cluster.partition import Partition, fit
+from nearcast.cluster.partition import Partition, Settings, fit
 from nearcast.cluster.schema import MESSAGE_COLUMNS, PUBLISH, ROUTE, SUBSCRIBE
 from nearcast.cluster.specs import subscriptions_of
 from nearcast.cluster.store import Store, read_table, write_table, write_whole
@@ -49,7 +49,7 @@ class Log:
     ----------
     store
         Where they are written.
-    n_shards, space, method, weights
+    n_shards, space, method, weights, splitting
         What a partition is fitted with.
     next_turn, next_batch
         How far shards have come, for all that is known.
@@ -64,11 +64,13 @@ class Log:
         next_turn: int,
         next_batch: int,
         weights: Weights | None = None,
+        splitting: Settings | None = None,
     ) -> None:
         self._store = store
         self._space = space
         self._method = method
         self._weights = weights
+        self._splitting = splitting
         self._lock = threading.Lock()
         self.directory = Directory()
         self.partition = Partition(n_shards)
@@ -153,7 +155,7 @@ class Log:
     def _obey(self, order: pa.Table) -> None:
         before, takers = self.directory.follow(order)
         self.partition.release(before.shards, before.costs)
-        self.partition.release(takers, -before.costs)
+        self.partition.charge(takers, before.costs)
 
     def _route(self, batch: pa.Table, known: Array | None = None) -> Ints | None:
         """Where the events of a batch go; `known` if it was decided before."""
@@ -164,7 +166,7 @@ class Log:
             if known is not None:
                 self.partition.release(shards, costs)
                 shards = known[rows].astype(np.int32)
-                self.partition.release(shards, -costs)
+                self.partition.charge(shards, costs)
             return shards, costs
 
         shards, ended = self.directory.route(batch, choose, known)
@@ -185,14 +187,18 @@ class Log:
         tables = [subscriptions_of(batch, own) for (batch, _), own in zip(found, rows, strict=True)]
         joined = pa.concat_tables(_same_ids(tables))
         n_shards = self.partition.n_shards
-        self.partition, shards = fit(self._method, joined, sample, n_shards, self._space, weights=self._weights)
+        self.partition, shards = fit(
+            self._method, joined, sample, n_shards, self._space, weights=self._weights, settings=self._splitting
+        )
         costs = self.partition.costs(joined)
         starts = np.cumsum([0, *map(len, rows)])
         for (batch, _), own, lo, hi in zip(found, rows, starts[:-1], starts[1:], strict=True):
             entries = Entries(np.asarray(shards[lo:hi], np.int32), costs[lo:hi], ends_of(batch, own))
             self.directory.add(batch, own, entries)
-        held = [entries for _, _, entries in self.directory.held()]
-        self.partition.loads[:] = sum(np.bincount(e.shards, e.costs, n_shards) for e in held)
+        self.partition = self.partition.empty(n_shards)
+        for _, _, held in self.directory.held():
+            self.partition.charge(held.shards, held.costs)
+        self.partition.level()
         self.fitted = True
         self._keep()
 

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast.cluster.costs import keyword_costs, own_costs, space_costs
+from nearcast.cluster.costs import keyword_costs, own_costs, own_parts, space_costs
 from nearcast.cluster.dkm import Splitter, set_costs
-from nearcast.cluster.greedy import assigned, dealt
+from nearcast.cluster.greedy import assigned, dealt, dealt_parts
 from nearcast.cluster.sample import Sample
 from nearcast.cluster.sets import space_sets
 from nearcast.cluster.touching import Subscriptions, Touching, touching
@@ -79,7 +79,8 @@ class Partition:
     """A partition: where new subscriptions belong, and how much each shard is expected to have to do.
 
     One that is made of a number of shards alone spreads by id; the others come from `fit`. `loads` are nanoseconds of
-    CPU per message by the cost model of the method; of "hash" numbers of subscriptions.
+    CPU per message by the cost model of the method; of "hash" numbers of subscriptions. `held` are these numbers,
+    as if they had been even at first: a shard that got more, and cheaper ones, is not to be spared later ones.
     """
 
     def __init__(
@@ -94,8 +95,9 @@ class Partition:
         self.method = method
         self.n_shards = n_shards
         self.loads: Floats = np.zeros(n_shards)
+        self.held: Floats = np.zeros(n_shards)
         self._sample = sample
-        self._n_held = n_held  # subscriptions of a shard when it was fitted
+        self._n_held = n_held  # subscriptions of a shard when it was fitted, in the mean
         self._sets = sets
         self._window = window
 
@@ -105,12 +107,20 @@ class Partition:
         A row that is malformed costs nothing and gets some shard, which will reject it.
 
         Paper: [DKMSKS] sections 3.1, 3.2 and 4.4: the shard with the least to do.
+        Departs: "dkm" without sets evens out costs and numbers, each by itself. What a new subscription costs until
+        its results are full is not in the estimate, and is much the same for all.
         """
         costs = self.costs(subscriptions)
-        if self._sample is not None:
-            return dealt(costs, self.loads)
-        shards = owners_of(subscriptions, self.n_shards)
-        self.loads += np.bincount(shards, costs, self.n_shards)
+        if self._sample is None:
+            shards = owners_of(subscriptions, self.n_shards)
+            self.charge(shards, costs)
+        elif self.method == "dkm" and self._sets is None:
+            sums = np.column_stack([self.loads, self.held])
+            shards = dealt_parts(np.column_stack([costs, costs > 0.0]), sums)
+            self.loads, self.held = owned(sums[:, 0]), owned(sums[:, 1])
+        else:
+            shards = dealt(costs, self.loads)
+            self.held += self._sums(shards, costs)[1]
         return shards
 
     def costs(self, subscriptions: Subscriptions) -> Floats:
@@ -129,15 +139,34 @@ class Partition:
             costs[found.rows] = set_costs(found, self._sample, *self._sets)
         return costs
 
+    def charge(self, shards: npt.ArrayLike, costs: npt.ArrayLike) -> None:
+        """Subscriptions of these costs are in these shards now."""
+        load, held = self._sums(shards, costs)
+        self.loads, self.held = self.loads + load, self.held + held
+
     def release(self, shards: npt.ArrayLike, costs: npt.ArrayLike) -> None:
         """Subscriptions of these costs have left these shards."""
-        given = np.bincount(np.asarray(shards, np.int64), np.asarray(costs, np.float64), self.n_shards)
-        self.loads = np.maximum(self.loads - given, 0.0)
+        load, held = self._sums(shards, costs)
+        self.loads, self.held = np.maximum(self.loads - load, 0.0), np.maximum(self.held - held, 0.0)
+
+    def level(self) -> None:
+        """Take numbers to be even, as of now."""
+        self.held[:] = self.held.mean()
+
+    def _sums(self, shards: npt.ArrayLike, costs: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """Of each shard the costs, and the number of those that cost something: the others are malformed."""
+        whose, of_each = np.asarray(shards, np.int64), np.asarray(costs, np.float64)
+        load, held = (np.bincount(whose, values, self.n_shards) for values in (of_each, of_each > 0.0))
+        return load.astype(np.float64), held.astype(np.float64)
+
+    def empty(self, n_shards: int) -> Partition:
+        """The same for so many shards that hold nothing yet."""
+        return Partition(n_shards, self.method, self._sample, self._n_held, self._sets, self._window)
 
     def state(self) -> dict[str, Any]:
         """All there is to keep."""
         sets = None if self._sets is None else self._sets._asdict()
-        own = {"method": self.method, "loads": self.loads, "n_held": self._n_held, "sets": sets}
+        own = {"method": self.method, "loads": self.loads, "held": self.held, "n_held": self._n_held, "sets": sets}
         return {**own, "window": self._window, "sample": self._sample and self._sample.state()}
 
     @classmethod
@@ -146,7 +175,7 @@ class Partition:
         sets = state["sets"] and Sets(*(owned(state["sets"][name]) for name in Sets._fields))
         sample = state["sample"] and Sample.load(state["sample"])
         made = cls(len(state["loads"]), state["method"], sample, float(state["n_held"]), sets, bool(state["window"]))
-        made.loads[:] = state["loads"]
+        made.loads[:], made.held[:] = state["loads"], state["held"]
         return made
 
 
@@ -188,6 +217,8 @@ def fit(
     shards = np.zeros(len(subscriptions), np.int32)
     shards[found.rows] = held
     partition = Partition(n_shards, method, looked_at, found.rows.size / n_shards, sets, settings.window)
+    partition.charge(held, np.ones(held.size))
+    partition.level()
     partition.loads = loads
     return partition, shards
 
@@ -209,11 +240,11 @@ def split(
     splitter = Splitter(found, sample)
     sets = splitter.split(settings.gamma1 * n_shards, settings.gamma2)
     if not settings.by_set:
-        costs = own_costs(found, sample, found.rows.size / n_shards, settings.window)
-        return splitter.assign(sets, loads, costs), loads, None
+        parts = own_parts(found, sample, found.rows.size / n_shards, settings.window)
+        return *splitter.assign(sets, n_shards, parts), None
     boxes = np.array([one.box for one in sets], np.float64).reshape(-1, 4)
     firsts = splitter.order.members[[one.set.first for one in sets]]
-    return splitter.assign(sets, loads, None), loads, Sets(boxes, found.levels[firsts])
+    return *splitter.assign(sets, n_shards, None), Sets(boxes, found.levels[firsts])
 
 
 def owners_of(subscriptions: Subscriptions, n_shards: int) -> Ints:

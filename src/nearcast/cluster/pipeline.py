@@ -22,6 +22,8 @@ import nearcast as nc
 from nearcast.cluster.balance import Balance
 from nearcast.cluster.intake import BATCH_ROWS, Head, Intake, Stage, Unread
 from nearcast.cluster.log import Log
+from nearcast.cluster.outcome_files import drop_outcomes
+from nearcast.cluster.partition import Settings as Splitting
 from nearcast.cluster.partition import shard_key
 from nearcast.cluster.progress import Totals, metrics, read_totals, record_step
 from nearcast.cluster.redis_streams import RedisStream, enter_updates
@@ -29,9 +31,9 @@ from nearcast.cluster.session import embedded_master, start_session
 from nearcast.cluster.settling import settle
 from nearcast.cluster.sources import Input, SourceFile, find_files
 from nearcast.cluster.staging import is_large, on_spark
-from nearcast.cluster.store import Store, read_json
+from nearcast.cluster.store import Store, end_line, read_json
 from nearcast.cluster.streams import is_stream, stream_at
-from nearcast.cluster.turn import Settings, drop_outcomes, load_weights
+from nearcast.cluster.turn import Settings, load_weights
 from nearcast.cluster.warm import compile_aside
 from nearcast.errors import NearcastError, SetupError
 
@@ -70,6 +72,8 @@ class Options:
         number than the checkpoint has changes it.
     partition
         How subscriptions are split: one of `partition.METHODS`.
+    theta, gamma1, gamma2
+        How finely, as in `partition.Settings`; asked for when the partition is fitted, once for each checkpoint.
     balance, balance_after
         Subscriptions move when the work of shards differs by more than this share of its mean, judged whenever shards
         have spent so many processor seconds in the mean; infinite: never.
@@ -93,6 +97,9 @@ class Options:
     corpus: tuple[Input, ...] = ()
     shards: int | None = None
     partition: str = "dkm"
+    theta: int = Splitting().theta
+    gamma1: int = Splitting().gamma1
+    gamma2: int = Splitting().gamma2
     balance: float = BALANCE
     balance_after: float = BALANCE_AFTER_S
     master: str | None = None
@@ -147,6 +154,8 @@ def run(options: Options, watch: Watch = lambda stage, totals, head: None) -> Re
         store.forget_other_eras()
         (options.out / "updates").mkdir(parents=True, exist_ok=True)
         intake = Intake(store, options.batch_rows)
+        store.clear(options.out, intake.head.batches, intake.head.runs)
+        end_line(options.out / "metrics.jsonl")
         before = read_totals(store)
         if settings.era and store.last_step() is None:
             drop_outcomes(options.out, before.next_batch)
@@ -201,10 +210,11 @@ class _Pipeline:
         self._options = options
         self._watch = watch
         self._totals = totals
-        self._spark_log = store.checkpoint / "session" / "spark.log"
+        self._spark_log = store.session / "spark.log"
         weights = load_weights(store.weights) if settings.has_weights else None
         at = totals.next_turn, totals.next_batch
-        self._log = Log(store, settings.n_shards, options.space, options.partition, *at, weights)
+        splitting = Splitting(options.theta, options.gamma1, options.gamma2, window=options.window is not None)
+        self._log = Log(store, settings.n_shards, options.space, options.partition, *at, weights, splitting)
         self._balance = Balance(settings.n_shards, options.balance, options.balance_after)
 
     def work(self, new: list[SourceFile]) -> bool:
@@ -220,7 +230,7 @@ class _Pipeline:
         master = self._options.master or embedded_master(self._settings.n_shards)
         if master.startswith("local"):
             warming.start()
-        spark = start_session(master, self._settings.n_shards, self._store.checkpoint / "session")
+        spark = start_session(master, self._settings.n_shards, self._store.session)
         reading.join()
         if problems:
             raise problems[0]
@@ -269,7 +279,7 @@ class _Pipeline:
             problems.append(error)
 
     def _on_spark(self, spark: SparkSession) -> Stage:
-        return on_spark(spark, self._store.checkpoint / "staged")
+        return on_spark(spark, self._store.staged)
 
     def _wait(self, query: StreamingQuery, spark: SparkSession) -> None:
         """Wait until everything is processed; with `follow`, feed the query what is new meanwhile.

@@ -21,7 +21,6 @@ import nearcast as nc
 from nearcast.broker import snapshot
 from nearcast.cluster.directory import Directory, Entries
 from nearcast.cluster.log import Log, kept_state
-from nearcast.cluster.partition import Partition
 from nearcast.cluster.progress import read_totals
 from nearcast.cluster.shard import Shard
 from nearcast.cluster.store import Store, write_json, write_whole
@@ -49,7 +48,7 @@ def reshard(checkpoint: Path, settings: Settings, n_shards: int) -> Settings:
     for index, state in enumerate(states):
         shard = restore(old, settings, index, state)
         for number in range(state.next_turn, totals.next_turn):
-            play(old, shard, read_turn(old, number), write=False)
+            play(old, shard, read_turn(old, number))
         ids_type = shard.subscription_ids
         ids = shard.broker.subscription_ids
         known = log.directory.known(ids)
@@ -59,15 +58,17 @@ def reshard(checkpoint: Path, settings: Settings, n_shards: int) -> Settings:
             snapshot.write(scratch / f"{index}-{taker}", shard.give(ids.filter(pa.array(takers == taker)).to_pylist()))
         if index == 0:
             shard.broker.snapshot(scratch / "empty")
-    begin = State(uuid.uuid4().hex, totals.next_turn, totals.next_batch)
+    begin = State(uuid.uuid4().hex, totals.next_turn, totals.next_batch, n_rows=states[0].n_rows)
     totals.states = []
     for taker in range(n_shards):
         shard = Shard(taker, nc.Broker.restore(scratch / "empty"), ids_type)
         for index in range(len(states)):
             shard.broker.adopt(snapshot.read(scratch / f"{index}-{taker}"))
         totals.states.append(with_snapshot(new, shard, begin)._asdict())
-    loads = sum(np.bincount(held.shards, held.costs, n_shards) for _, _, held in directory.held())
-    partition = Partition.load({**log.partition.state(), "loads": loads})
+    partition = log.partition.empty(n_shards)
+    for _, _, held in directory.held():
+        partition.charge(held.shards, held.costs)
+    partition.level()
     kept = kept_state(directory, log.fitted, partition)
     place = new.directory(totals.next_turn, totals.next_batch)
     write_whole(place, lambda draft: snapshot.write(draft, kept))

@@ -68,6 +68,7 @@ def start_session(master: str, n_shards: int, folder: Path) -> SparkSession:
     if running is not None:
         running.conf.set("spark.sql.shuffle.partitions", n_shards)
         return running
+    shutil.rmtree(folder / "scratch", ignore_errors=True)  # what a Spark that was killed left behind
     folder.mkdir(parents=True, exist_ok=True)
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.home)

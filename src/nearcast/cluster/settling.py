@@ -21,7 +21,7 @@ from nearcast.errors import InvalidInput
 if TYPE_CHECKING:
     from nearcast.cluster.pipeline import Options
 
-VERSION = 2  # of the checkpoint
+VERSION = 3  # of the checkpoint
 
 
 def default_shards() -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,8 @@ from nearcast.columns.decode import Rules, as_subscription, check_subscription
 from nearcast.errors import InvalidInput
 
 SPOKESMAN = 0  # the shard that reports what every shard sees alike
-SLICE_ROWS = 10_000  # messages published at a time: bounds the memory of one call
+PIECE = 100_000  # updates that are held at a time, or somewhat more
+_FIRST_ROWS, _MOST_ROWS = 1_000, 10_000  # events given to the broker at once: at the start of a batch, and at most
 
 _TYPE_RULE = {
     "number": "must be an integer like the ids before it",
@@ -32,13 +33,17 @@ _TYPE_RULE = {
 }
 
 
+Keep = Callable[[pa.Table], None]  # takes updates, piece after piece
+
+
 @dataclass(slots=True)
 class Outcome:
-    """What one batch did in one shard."""
+    """What one batch did in one shard, but for its updates."""
 
-    updates: list[pa.Table] = field(default_factory=list)  # in order
     rejects: list[dict[str, Any]] = field(default_factory=list)
+    late: list[dict[str, Any]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    n_rows: int = 0  # of the batch, whoever speaks for them
 
 
 class Shard:
@@ -65,12 +70,14 @@ class Shard:
         self.broker = broker
         self.subscription_ids = subscription_ids
 
-    def apply(self, batch: pa.Table, shards: np.ndarray | None) -> Outcome:
+    def apply(self, batch: pa.Table, shards: np.ndarray | None, keep: Keep) -> Outcome:
         """Have the broker process the events of a batch (`schema.BATCH`), in their order.
 
-        `shards` says where each subscription event goes; None if there are none.
+        `shards` says where each subscription event goes; None if there are none. `keep` is given the updates as they
+        come, about `PIECE` at once at most: the more there are, the fewer events the broker is given at a time. The
+        same batch is always cut the same way.
         """
-        outcome = Outcome()
+        outcome = Outcome(n_rows=batch.num_rows)
         events = batch.column("event").to_numpy()
         refused = self._check_ids(batch, events)
         mine = np.full(len(events), self.index == SPOKESMAN)
@@ -79,17 +86,22 @@ class Shard:
         outcome.counts["rows"] += int(np.count_nonzero(mine))
         for row in np.flatnonzero(mine & (events == REFUSED)):
             told = batch.slice(row, 1).to_pylist()[0]
-            self._reject(outcome, batch, int(row), told["field"], told["reason"])
+            outcome.rejects.append(_refused(batch, int(row), told["field"], told["reason"]))
         for row in np.flatnonzero(mine & refused):
             error = InvalidInput("id", _id_of(batch, int(row)), _TYPE_RULE[str(self.subscription_ids)])
-            self._reject(outcome, batch, int(row), error.field, str(error))
+            outcome.rejects.append(_refused(batch, int(row), error.field, str(error)))
         todo = np.flatnonzero(~refused & ((events == PUBLISH) | (mine & (events != REFUSED))))
-        late_before = self._n_late()
-        for rows in _stretches(todo, 2 * events + batch.column("number").is_valid().to_numpy()):
-            self._do(outcome, batch, int(events[rows[0]]), rows)
-        if self.index == SPOKESMAN:
-            late = self._n_late() - late_before
-            outcome.counts.update({"late": late, "messages": -late})
+        at_once = _FIRST_ROWS
+        for stretch in _stretches(todo, 2 * events + batch.column("number").is_valid().to_numpy()):
+            at = 0
+            while at < len(stretch):
+                rows = stretch[at : at + at_once]
+                updates = self._do(outcome, batch, int(events[rows[0]]), rows)
+                if updates.num_rows:
+                    keep(updates)
+                at += len(rows)
+                fitting = PIECE * len(rows) // max(1, updates.num_rows)
+                at_once = max(1, min(fitting, 2 * at_once, _MOST_ROWS))
         return outcome
 
     def _check_ids(self, batch: pa.Table, events: np.ndarray) -> np.ndarray:
@@ -117,8 +129,8 @@ class Shard:
             return False
         return True
 
-    def _do(self, outcome: Outcome, batch: pa.Table, event: int, rows: np.ndarray) -> None:
-        """Have the broker process events of one kind."""
+    def _do(self, outcome: Outcome, batch: pa.Table, event: int, rows: np.ndarray) -> pa.Table:
+        """Have the broker process events of one kind; returns the updates."""
         if event == PUBLISH:
             updates = self.broker.publish(self._messages(batch, rows))
         elif event == SUBSCRIBE:
@@ -127,16 +139,16 @@ class Shard:
             updates = self.broker.move_many(specs_of(batch, rows))
         else:
             updates = self.broker.unsubscribe_many([_id_of(batch, int(row)) for row in rows])
-        if len(updates):
-            table = updates.to_arrow()
-            outcome.updates.append(table)
-            for sign, name in (("+", "added"), ("-", "removed")):
-                outcome.counts[name] += int(np.count_nonzero(table.column("sign").to_numpy() == sign))
-        if event == PUBLISH and self.index != SPOKESMAN:
-            return
-        for reject in updates.rejects:
-            self._reject(outcome, batch, int(rows[reject.row]), reject.field, reject.reason)
-        outcome.counts["messages" if event == PUBLISH else "events"] += len(rows) - len(updates.rejects)
+        table = updates.to_arrow()
+        n_added = int(np.count_nonzero(table.column("sign").to_numpy() == "+"))
+        outcome.counts.update(added=n_added, removed=table.num_rows - n_added)
+        if event != PUBLISH or self.index == SPOKESMAN:
+            for refused, told in ((updates.rejects, outcome.rejects), (updates.late, outcome.late)):
+                told += [_refused(batch, int(rows[one.row]), one.field, one.reason) for one in refused]
+            outcome.counts["late"] += len(updates.late)
+            n_accepted = len(rows) - len(updates.rejects) - len(updates.late)
+            outcome.counts["messages" if event == PUBLISH else "events"] += n_accepted
+        return table
 
     def give(self, ids: list[Any]) -> State:
         """Drop subscriptions, and return all that is theirs; ids that have ended meanwhile are passed over."""
@@ -153,31 +165,17 @@ class Shard:
         names = SPELLED_COLUMNS if run.column("words").null_count == 0 else MESSAGE_COLUMNS
         return pa.table({"id": ids} | {name: run.column(name) for name in names})
 
-    def _n_late(self) -> int:
-        return int(self.broker.stats()["messages"]["late"])
 
-    def _reject(self, outcome: Outcome, batch: pa.Table, row: int, field_: str, reason: str) -> None:
-        told = batch.slice(row, 1).to_pylist()[0]
-        text = told["raw"] if told["raw"] is not None else _as_json(told)
-        outcome.rejects.append(
-            {"source": told["source"], "row": told["row"], "text": text, "field": field_, "reason": reason}
-        )
-
-
-def numbered(outcome: Outcome, batch: int) -> pa.Table | None:
-    """All updates of a batch in one table, with the columns ``batch`` and ``seq`` for their order; None if none."""
-    if not outcome.updates:
-        return None
-    table = pa.concat_tables(outcome.updates)
-    table = table.append_column("batch", pa.array(np.full(table.num_rows, batch, np.int64)))
-    return table.append_column("seq", pa.array(np.arange(table.num_rows, dtype=np.int64)))
+def _refused(batch: pa.Table, row: int, field_: str, reason: str) -> dict[str, Any]:
+    """A row that was not honoured, as it is told."""
+    told = batch.slice(row, 1).to_pylist()[0]
+    text = told["raw"] if told["raw"] is not None else _as_json(told)
+    return {"source": told["source"], "row": told["row"], "text": text, "field": field_, "reason": reason}
 
 
 def _stretches(rows: np.ndarray, kinds: np.ndarray) -> Iterator[np.ndarray]:
-    """Cut `rows` where the kind of event, or of id, changes, and also every `SLICE_ROWS`."""
-    for stretch in np.split(rows, np.flatnonzero(np.diff(kinds[rows])) + 1):
-        for start in range(0, len(stretch), SLICE_ROWS):
-            yield stretch[start : start + SLICE_ROWS]
+    """Cut `rows` where the kind of event, or of id, changes."""
+    yield from np.split(rows, np.flatnonzero(np.diff(kinds[rows])) + 1)
 
 
 def _id_of(batch: pa.Table, row: int) -> str | int:

@@ -8,6 +8,8 @@
       intake/run-00000000.json which files one intake read
       intake/seen-00000000.arrow    which files all intakes before that one read
       intake/batch-00000000.arrow   the ordered events of one batch
+      staged/                  what Spark reads and sorts for one intake; gone afterwards
+      session/                 logs and scratch space of Spark
       era-000/                 all that belongs to one number of shards
         start.json             totals and states of shards at its beginning, if it is not the first
         turns/turn-00000000    what happens in one turn: appears when it may be taken; together they are the log
@@ -44,15 +46,19 @@ import pyarrow as pa
 from nearcast.errors import InvalidInput
 
 _SWEPT = ("batch-", "turn-", "route-", "order-", "handed-")
+_LINE_BYTES = 1 << 20  # no line of metrics is longer
 DRAFT = ".draft-"  # files that begin so are being written, or were when a process died
 
 
-def write_whole(place: Path, write: Callable[[Path], None]) -> None:
-    """Have `write` make a file, then let it appear at `place` at once and for good."""
+@contextlib.contextmanager
+def whole(place: Path) -> Iterator[Path]:
+    """A draft to write; at the end it appears at `place`, at once and for good, if it was written at all."""
     place.parent.mkdir(parents=True, exist_ok=True)
     draft = place.with_name(f"{DRAFT}{uuid.uuid4().hex}-{place.name}")
     try:
-        write(draft)
+        yield draft
+        if not draft.exists():
+            return
         with open(draft, "rb") as file:
             os.fsync(file.fileno())
         os.replace(draft, place)
@@ -60,6 +66,12 @@ def write_whole(place: Path, write: Callable[[Path], None]) -> None:
         draft.unlink(missing_ok=True)
         raise
     _sync_folder(place.parent)
+
+
+def write_whole(place: Path, write: Callable[[Path], None]) -> None:
+    """Have `write` make a file, then let it appear at `place` at once and for good."""
+    with whole(place) as draft:
+        write(draft)
 
 
 def write_json(place: Path, value: Any) -> None:
@@ -100,6 +112,8 @@ class Store:
         self.weights = checkpoint / "weights"
         self.intake = checkpoint / "intake"
         self.head = self.intake / "head.json"
+        self.staged = checkpoint / "staged"
+        self.session = checkpoint / "session"
         self.own = checkpoint / f"era-{era:03d}"
         self.start = self.own / "start.json"
         self.turns = self.own / "turns"
@@ -203,11 +217,39 @@ class Store:
             path.unlink(missing_ok=True)
         return len(doomed)
 
+    def clear(self, out: Path, n_batches: int, n_intakes: int) -> list[Path]:
+        """Remove what killed runs left half-made, in the checkpoint and in `out`; returns the files that are gone.
+
+        That is drafts, what Spark was sorting, and batches and lists of files of an intake that never counted: there
+        are `n_batches` and `n_intakes` that do. A stray process of a killed run whose draft goes fails, as it should.
+        Call it with the checkpoint locked.
+        """
+        shutil.rmtree(self.staged, ignore_errors=True)
+        gone: list[Path] = []
+        for top in (self.checkpoint, out / "updates", out / "rejects"):
+            for folder, below, names in os.walk(top):
+                below[:] = [name for name in below if Path(folder, name) not in (self.spark, self.session)]
+                gone += [Path(folder, name) for name in names if name.startswith(DRAFT)]
+        for start, n in (("batch-", n_batches), ("run-", n_intakes)):
+            names = [name for name in names_in(self.intake) if name.startswith(start)]
+            gone += [self.intake / name for name in names if int(name.removeprefix(start)[:8]) >= n]
+        for path in gone:
+            path.unlink(missing_ok=True)
+        return gone
+
     def forget_other_eras(self) -> None:
         """Remove what belongs to another number of shards."""
         for name in names_in(self.checkpoint):
             if name.startswith("era-") and name != self.own.name:
                 shutil.rmtree(self.checkpoint / name, ignore_errors=True)
+
+
+def end_line(place: Path) -> None:
+    """Cut off the last line of a file if whoever wrote it was killed before its end."""
+    if place.exists():
+        with open(place, "r+b") as file:
+            start = file.seek(max(0, place.stat().st_size - _LINE_BYTES))
+            file.truncate(start + file.read().rfind(b"\n") + 1)
 
 
 def names_in(folder: Path) -> list[str]:

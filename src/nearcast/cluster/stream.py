@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -22,7 +22,7 @@ from nearcast.cluster.turn_files import Turn, read_turn
 # What flows through Spark itself is small: which turns to take, and what became of them.
 TURN = "turn long, kind string, what long"
 STATE = "value string"
-REPORT = "shard int, rows long, updates long, seconds double, report string"
+REPORT = "shard int, rows long, updates long, seconds double, work double, waiting long, report string"
 
 
 class Turns(StatefulProcessor):
@@ -49,8 +49,10 @@ class Turns(StatefulProcessor):
         self._state.update((after,))
         counts = report.counts
         updates = counts.get("added", 0) + counts.get("removed", 0)
-        said = json.dumps(report._asdict())
-        yield Row(shard=shard, rows=counts["rows"], updates=updates, seconds=report.seconds, report=said)
+        yield Row(
+            shard=shard, rows=counts["rows"], updates=updates, seconds=report.seconds, work=report.work,
+            waiting=report.waiting, report=json.dumps(report._asdict()),
+        )  # fmt: skip
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -106,7 +108,7 @@ def reports(spark: SparkSession, store: Store, era: int, run: str, keys: list[in
 
     `keys` are those that Spark sends to one shard each (`partition.shard_key`).
 
-    Spark's listeners find the sums of rows and updates, and the slowest and fastest shard, as observed metrics.
+    Spark's listeners find what `progress.metrics` tells of a micro-batch as observed metrics.
     """
     spark.dataSource.register(TurnSource)
     start = read_json(store.start)
@@ -124,5 +126,17 @@ def reports(spark: SparkSession, store: Store, era: int, run: str, keys: list[in
             timeMode="None",
         )
     )
-    slowest, fastest = F.max("seconds").alias("slowest"), F.min("seconds").alias("fastest")
-    return said.observe("nearcast", F.sum("rows").alias("rows"), F.sum("updates").alias("updates"), slowest, fastest)
+    return said.observe("nearcast", *observed(len(keys)))
+
+
+def observed(n_shards: int) -> list[Column]:
+    """What listeners are told of a micro-batch, under the names that `metrics.jsonl` has; null without reports."""
+    spread = F.max("work") - F.min("work")
+    seconds = [F.max(F.when(F.col("shard") == shard, F.col("seconds"))) for shard in range(n_shards)]
+    return [
+        F.sum("rows").alias("rows"),
+        F.sum("updates").alias("updates"),
+        F.max("waiting").alias("lag_rows"),
+        F.try_divide(spread, F.avg("work")).alias("imbalance"),
+        F.array(*seconds).alias("shard_seconds"),
+    ]

@@ -27,12 +27,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 import nearcast as nc
 from nearcast.broker import snapshot
-from nearcast.cluster.shard import Outcome, Shard, numbered
-from nearcast.cluster.store import Store, names_in, read_json, read_table, write_whole
+from nearcast.cluster.outcome_files import updates_file, write_rejects
+from nearcast.cluster.shard import Keep, Outcome, Shard
+from nearcast.cluster.store import Store, read_json, read_table, write_whole
 from nearcast.cluster.turn_files import BATCH, GIVE, Turn, read_route, read_turn
 
 _REPLAY_S = 10.0  # processor seconds of turns after which a snapshot is due, so that a restart replays no more
@@ -50,6 +50,7 @@ class State(NamedTuple):
     first_batch: int = 0
     subscription_ids: str | None = None  # the type of their ids, as of the snapshot
     work: float = 0.0  # processor seconds that the turns since then took
+    n_rows: int = 0  # of all batches so far
 
 
 class Settings(NamedTuple):
@@ -76,6 +77,7 @@ class Report(NamedTuple):
     state: dict[str, Any]  # the state after them
     work: float  # processor seconds spent on events
     seconds: float  # from start to end
+    waiting: int  # rows that are ready and come later
 
 
 def take_turns(checkpoint: str, run: str, index: int, state: str | None, turns: list[Turn]) -> tuple[str, Report]:
@@ -110,27 +112,34 @@ def take_turns(checkpoint: str, run: str, index: int, state: str | None, turns: 
     shard = held[1] if held is not None and hit else restore(store, settings, index, before)
     counts: Counter[str] = Counter(hits=int(hit), restores=int(not hit and before.next_turn > 0))
     reasons: Counter[str] = Counter()
-    next_batch = before.next_batch
+    next_batch, n_rows = before.next_batch, before.n_rows
     worked = time.process_time()
+    out = Path(settings.out)
     for turn in turns:
-        outcome = play(store, shard, turn, write=True)
         if turn.kind == BATCH:
             next_batch = turn.what + 1
-            _settings(checkpoint, run)  # a stray of an era that is over must not write what the next one writes
-            write_outcome(Path(settings.out), outcome, turn.what, index, settings.updates_format)
+            with updates_file(out, turn.what, index, settings.updates_format) as updates:
+                outcome = play(store, shard, turn, updates.add)
+                _settings(checkpoint, run)  # a stray of an era that is over must not write what the next one writes
+            write_rejects(out, outcome, turn.what, index)
+        else:
+            outcome = play(store, shard, turn, _forget)
+        n_rows += outcome.n_rows
         counts.update(outcome.counts)
         reasons.update(_short(reject["reason"]) for reject in outcome.rejects)
     work = time.process_time() - worked
     counts["rejects"] = reasons.total()
     token, next_turn = uuid.uuid4().hex, turns[-1].number + 1
-    after = before._replace(token=token, next_turn=next_turn, next_batch=next_batch, work=before.work + work)
+    after = before._replace(token=token, next_turn=next_turn, next_batch=next_batch, n_rows=n_rows)
+    after = after._replace(work=before.work + work)
     if next_turn - before.first_turn >= settings.snapshot_every or after.work >= _REPLAY_S:
         after = with_snapshot(store, shard, after)
         counts["snapshots"] += 1
     _CACHE[run, index] = (after.token, shard)
     stats = shard.broker.stats()
     seconds = time.perf_counter() - began
-    report = Report(counts, reasons, stats["subscriptions"], stats["clock"], after._asdict(), work, seconds)
+    waiting = read_json(store.head)["rows"] - n_rows
+    report = Report(counts, reasons, stats["subscriptions"], stats["clock"], after._asdict(), work, seconds, waiting)
     return json.dumps(after._asdict()), report
 
 
@@ -146,25 +155,29 @@ def with_snapshot(store: Store, shard: Shard, state: State) -> State:
     write_whole(place, shard.broker.snapshot)
     return State(
         state.token, state.next_turn, state.next_batch, place.name, state.next_turn, state.next_batch,
-        shard.subscription_ids,
+        shard.subscription_ids, n_rows=state.n_rows,
     )  # fmt: skip
 
 
-def play(store: Store, shard: Shard, turn: Turn, write: bool) -> Outcome:
-    """Have a shard take a turn; a replay does not `write` again what it hands over."""
+def play(store: Store, shard: Shard, turn: Turn, keep: Keep | None = None) -> Outcome:
+    """Have a shard take a turn; a replay, which has nobody to `keep` updates, does not write again what it gives."""
     if turn.kind == BATCH:
-        return shard.apply(read_table(store.batch(turn.what)), read_route(store, turn.number))
+        return shard.apply(read_table(store.batch(turn.what)), read_route(store, turn.number), keep or _forget)
     order, outcome = read_table(store.order(turn.what)), Outcome()
     if turn.kind == GIVE:
         for taker, ids in _moving(order, "giver", "taker", shard.index):
             rows = shard.give(ids)
             outcome.counts["moved"] += len(ids)
-            if write:
+            if keep is not None:
                 write_whole(store.handed(turn.what, shard.index, taker), functools.partial(_file, rows))
     else:
         for giver, _ in _moving(order, "taker", "giver", shard.index):
             shard.broker.adopt(snapshot.read(store.handed(turn.what, giver, shard.index)))
     return outcome
+
+
+def _forget(updates: pa.Table) -> None:
+    """Nobody needs these updates."""
 
 
 def _file(rows: dict[str, Any], place: Path) -> None:
@@ -185,7 +198,7 @@ def restore(store: Store, settings: Settings, index: int, state: State) -> Shard
     broker = nc.Broker.restore(store.shards / kept) if kept else new_broker(store, settings)
     shard = Shard(index, broker, state.subscription_ids)
     for number in range(state.first_turn, state.next_turn):
-        play(store, shard, read_turn(store, number), write=False)
+        play(store, shard, read_turn(store, number))
     return shard
 
 
@@ -205,32 +218,6 @@ def save_weights(place: Path, weights: nc.Weights) -> None:
     """Write weights for all shards to read."""
     place.parent.mkdir(parents=True, exist_ok=True)
     snapshot.write(place, weights.state())
-
-
-def write_outcome(out: Path, outcome: Outcome, batch: int, shard: int, updates_format: str) -> None:
-    """Write the updates and rejects of one batch and shard, each to a file of its own, if there are any."""
-    name = f"part-{batch:08d}-{shard:03d}"
-    table = numbered(outcome, batch)
-    if table is not None:
-        write = pq.write_table if updates_format == "parquet" else _write_lines
-        write_whole(out / "updates" / f"{name}.{updates_format}", lambda draft: write(table, str(draft)))
-    if outcome.rejects:
-        rejects = pa.Table.from_pylist(outcome.rejects)
-        write_whole(out / "rejects" / f"{name}.jsonl", lambda draft: _write_lines(rejects, str(draft)))
-
-
-def drop_outcomes(out: Path, first_batch: int) -> None:
-    """Remove what an era that is over wrote of batches that it did not complete: the next one has other shards."""
-    for folder in (out / "updates", out / "rejects"):
-        for name in names_in(folder):
-            if name.startswith("part-") and int(name[5:13]) >= first_batch:
-                (folder / name).unlink()
-
-
-def _write_lines(table: pa.Table, place: str) -> None:
-    with open(place, "w", encoding="utf-8") as file:
-        for row in table.to_pylist():
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def _settings(checkpoint: str, run: str) -> Settings:

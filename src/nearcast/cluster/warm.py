@@ -57,7 +57,7 @@ def compile_kernels(kinds: tuple[str, ...] = (*_HALVES[0], *_HALVES[1])) -> None
             message = {"id": ts + number, "lon": number / 4, "lat": 1, "ts": ts + 2 + number // 2}
             decoder.add(0, None, {**message, "text": "a é b c"[: 2 * number]})
         table = decoder.table()
-        shard.apply(with_words(table.take(ordered(table))), np.zeros(table.num_rows, np.int32))
+        shard.apply(with_words(table.take(ordered(table))), np.zeros(table.num_rows, np.int32), lambda updates: None)
         with tempfile.TemporaryDirectory() as folder:
             shard.broker.snapshot(Path(folder) / "snapshot")
             shard.broker = nc.Broker.restore(Path(folder) / "snapshot")

@@ -40,7 +40,7 @@ def _scores(scores: Floats) -> pa.Array:
 
 
 class Updates:
-    """What changed, in order, and which rows of the batch were refused.
+    """What changed, in order, and which rows of the batch were refused; and which were late, with the reason.
 
     Examples
     --------
@@ -49,9 +49,10 @@ class Updates:
     (0, 'lat')
     """
 
-    def __init__(self, table: pa.Table, rejects: Sequence[Reject] = ()) -> None:
+    def __init__(self, table: pa.Table, rejects: Sequence[Reject] = (), late: Sequence[Reject] = ()) -> None:
         self._table = table
         self.rejects = list(rejects)
+        self.late = list(late)
 
     @classmethod
     def none(
@@ -78,12 +79,12 @@ class Updates:
         return cls(pa.Table.from_arrays(columns, schema=_schema(subscriptions.type, messages.type)), rejects)
 
     @classmethod
-    def concat(cls, parts: Sequence[Updates], rejects: Sequence[Reject] = ()) -> Updates:
-        """All updates one after another, with the rejects given."""
+    def concat(cls, parts: Sequence[Updates], rejects: Sequence[Reject] = (), late: Sequence[Reject] = ()) -> Updates:
+        """All updates one after another, with the rejects and the late rows given."""
         said = [part._table for part in parts if len(part)] or [part._table for part in parts[-1:]]
         if not said:
-            return cls.none(rejects)
-        return cls(said[0] if len(said) == 1 else pa.concat_tables(said), rejects)
+            return cls(_nothing(_STRING, _STRING), rejects, late)
+        return cls(said[0] if len(said) == 1 else pa.concat_tables(said), rejects, late)
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
