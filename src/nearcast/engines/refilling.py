@@ -25,8 +25,8 @@ from nearcast.window.segments import Frame, IndexLayout
 # nodes, 220 leaves and 11,300 postings (2026-11-16), at 10 ns a step.
 _NODE_COST = 16
 _POSTING_COST = 4
-# A `TopK` search with a larger alpha stays near its place; by words the others took a tenth less than by place, 65,536
-# of them over a million messages (2026-11-18).
+# A `TopK` search with a larger alpha stays near its place. With the others sorted by words 65,536 searches over a
+# million messages took a tenth less than with all sorted by place (2026-11-18, on a busy machine; only 0.7 was tried).
 _BY_PLACE = 0.7
 
 
