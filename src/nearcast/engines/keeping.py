@@ -251,6 +251,7 @@ class KeeperEngine(ABC):
         rows, idf = table.layout.rows, self.around.vocabulary.idf
         if slots.size > _LONG:
             slots = side_by_side(self.kind, table.layout, slots, self._frame, idf)
+            results.make_room_for_many(slots, len(live.table))
         n_live = len(live.table)
         when = When(event, last, clock, live.limits.newest, n_live)
         most = results.limit(int(slots[np.argmax(rows["k"][slots])])) if slots.size else 0

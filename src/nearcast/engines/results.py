@@ -98,6 +98,18 @@ class Results:
         """Promise room to give a subscription a buffer of `n` entries."""
         self.make_room(0, 0, int(block_room(block_class(room_to_begin(n)))), int(self._buffers["n_entries"][slot]), 2)
 
+    def make_room_for_many(self, slots: Ints, n_live: int) -> None:
+        """Promise entries for new buffers of many subscriptions at once, and for as many again as there are.
+
+        What is not used is never touched. Growing again and again took a twentieth of the time of `subscribe_many`.
+        """
+        wanted = 0
+        for k, n in zip(*np.unique(self._buffers["k"][slots], return_counts=True), strict=True):
+            longest = min(int(buffer_limit(k, self.policy)), n_live)
+            wanted += int(n) * int(block_room(block_class(room_to_begin(longest))))
+        if int(self._blocks[USED]) + wanted > self._entries.size:
+            self.make_room(0, 0, max(wanted, int(self._blocks[USED])), 0)
+
     def open(self, slots: Ints, k: Ints) -> None:
         """Start empty buffers that are complete: there is nothing yet that they leave out."""
         self._n_slots = max(self._n_slots, int(slots.max(initial=-1)) + 1)

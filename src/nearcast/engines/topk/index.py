@@ -84,11 +84,20 @@ class SubscriptionIndex:
             done = file_many(self.layout, slots, done, subscriptions, idf, buffers, self.shape)
             if done == slots.size:
                 return
-            old = self.layout
-            self.layout = old._replace(
-                groups=with_room(old.groups, old.groups.size + 1),
-                postings=with_room(old.postings, old.postings.size + 1),
+            self._grow()
+
+    def _grow(self) -> None:
+        """Room for more groups and postings: for those that are nearly full, or for both if neither is."""
+        old = self.layout
+        wanted = {
+            name: array.size + 1
+            for name, array, blocks in (
+                ("groups", old.groups, old.group_blocks),
+                ("postings", old.postings, old.posting_blocks),
             )
+            if blocks[USED] >= array.size - array.size // 8
+        } or {"groups": old.groups.size + 1, "postings": old.postings.size + 1}
+        self.layout = old._replace(**{name: with_room(getattr(old, name), n) for name, n in wanted.items()})
 
     def unfile(self, slots: Ints, subscriptions: PointLayout) -> None:
         """Take subscriptions out."""
