@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import signal
@@ -14,11 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from cluster.scenes import SPACE, WINDOW, answer, events, read_updates, write_lines
 from cluster.taking import read_alike, taken_once
 from nearcast.cluster.intake import Head
+from nearcast.cluster.outcome_files import updates_file
 from nearcast.cluster.pipeline import Options, run
 from nearcast.cluster.progress import Totals
 from nearcast.cluster.redis_streams import RedisStream, enter_updates
@@ -117,6 +120,44 @@ def test_a_run_from_stream_to_stream(spark: Any, server: str, tmp_path: Path) ->
         enter_updates(sink, tmp_path / "out", 3)
         enter_updates(sink, tmp_path / "out", 3)
         assert client.xlen("updates") == 2 * n_entries
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_updates_are_entered_in_pieces_each_once_however_often_it_breaks(
+    form: str, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nearcast.cluster.redis_streams.AT_ONCE", 7)
+    for batch, shard, n in ((0, 0, 30), (0, 1, 7), (2, 0, 1), (2, 1, 20)):
+        rows = [{"subscription": shard, "message": f"{batch}-{number}", "batch": batch} for number in range(n)]
+        with updates_file(tmp_path, batch, shard, form) as updates:
+            updates.add(pa.Table.from_pylist(rows).drop_columns("batch"))
+    name, n_tries = f"pieces-{form}", 0
+    client = redis.client.Pipeline
+    execute, sizes = client.execute, []
+
+    def breaks(self: Any, *given: Any, **named: Any) -> Any:
+        sizes.append(len(self.command_stack))
+        if len(sizes) % 2 == 0:
+            raise redis.ConnectionError("gone before")
+        done = execute(self, *given, **named)
+        if len(sizes) % 3 == 0:
+            raise redis.ConnectionError("gone behind")
+        return done
+
+    monkeypatch.setattr(client, "execute", breaks)
+    while RedisStream(f"{server}/{name}", "run").n_batches < 3:
+        n_tries += 1
+        with contextlib.suppress(SetupError):
+            enter_updates(RedisStream(f"{server}/{name}", "run"), tmp_path, 3)
+    assert n_tries > 5
+    assert max(sizes) == 8  # 7 updates and their mark
+    with client_of(server) as reader:
+        rows = [json.loads(fields[b"json"]) for _, fields in reader.xrange(name)]
+        keys = reader.keys(f"{name}*")
+    found = [(row["subscription"], row["message"], row["batch"], row["seq"]) for row in rows]
+    expected = [(s, f"{b}-{i}", b, i) for b, s, n in ((0, 0, 30), (0, 1, 7), (2, 0, 1), (2, 1, 20)) for i in range(n)]
+    assert found == expected
+    assert sorted(keys) == [name.encode(), f"{name}:nearcast:run".encode()]
 
 
 def test_who_subscribes_in_a_file_sees_what_waits_in_a_stream(

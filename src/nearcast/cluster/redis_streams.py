@@ -1,15 +1,16 @@
 """Redis Streams in and out: entries become events with the offset they end at; updates become entries, each once.
 
 An entry's field `json` holds one row in the JSON form. In: what was read counts from the moment that the intake's
-head, which holds the offset too, is replaced, so that an entry is taken once, whenever a run is killed. Out: the
-updates of a batch are entered in one transaction with the number of the batch, so that one that is there already is not
-entered again.
+head, which holds the offset too, is replaced, so that an entry is taken once, whenever a run is killed. Out: updates
+are entered piece by piece, each in one transaction with how many of its file are there then, so that none is entered
+again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -93,16 +94,27 @@ class RedisStream:
         """Batches whose updates have been entered."""
         return int(self._ask("get", self._mark) or 0)
 
-    def enter(self, batch: int, tables: list[pa.Table]) -> None:
-        """Enter the updates of a batch, unless they are there already."""
-        if batch < self.n_batches:
-            return
+    def enter(self, batch: int, places: list[Path]) -> None:
+        """Enter the updates of a batch, which stand in these files, but for those that are there already."""
+        for place in places:
+            mark = f"{self._mark}:{place.stem}"
+            n_there, n_read = int(self._ask("get", mark) or 0), 0
+            for piece in _pieces(place):
+                n_read += len(piece)
+                new = piece[max(0, len(piece) - max(0, n_read - n_there)) :]
+                if new:
+                    self._transact(new, mark, n_read)
+        self._transact([], self._mark, batch + 1, [f"{self._mark}:{place.stem}" for place in places])
+
+    def _transact(self, rows: list[dict[str, Any]], mark: str, number: int, over: Sequence[str] = ()) -> None:
+        """Enter rows and set a mark, and forget those that are `over`, at once or not at all."""
         try:
             with self._client.pipeline(transaction=True) as transaction:
-                for table in tables:
-                    for row in table.to_pylist():
-                        transaction.xadd(self._name, {_FIELD: json.dumps(row, ensure_ascii=False)})
-                transaction.set(self._mark, batch + 1)
+                for row in rows:
+                    transaction.xadd(self._name, {_FIELD: json.dumps(row, ensure_ascii=False)})
+                transaction.set(mark, number)
+                if over:
+                    transaction.delete(*over)
                 transaction.execute()
         except self._errors as error:
             raise SetupError(f"Redis at {self.address}: {error}") from error
@@ -111,11 +123,16 @@ class RedisStream:
 def enter_updates(sink: RedisStream, out: Path, next_batch: int) -> None:
     """Bring a stream of updates up to a batch, from the files that shards wrote."""
     for batch in range(sink.n_batches, next_batch):
-        places = sorted((out / "updates").glob(f"part-{batch:08d}-*"))
-        sink.enter(batch, [_updates(place) for place in places])
+        sink.enter(batch, sorted((out / "updates").glob(f"part-{batch:08d}-*")))
 
 
-def _updates(place: Path) -> pa.Table:
+def _pieces(place: Path) -> Iterator[list[dict[str, Any]]]:
+    """The updates in a file, some at a time."""
     if place.suffix == ".parquet":
-        return pq.read_table(place)
-    return pa.Table.from_pylist([json.loads(line) for line in place.read_text("utf-8").splitlines()])
+        with pq.ParquetFile(place) as file:
+            for batch in file.iter_batches(AT_ONCE):
+                yield batch.to_pylist()
+    else:
+        with open(place, encoding="utf-8") as lines:
+            while some := [json.loads(line) for line in islice(lines, AT_ONCE)]:
+                yield some
