@@ -76,12 +76,17 @@ class Results:
         )  # fmt: skip
 
     def make_room(self, n_slots: int, n_messages: int, n_entries: int, n_changes: int, n_waiting: int = 0) -> None:
-        """Promise room: buffers and messages by number, the rest on top of what is in use; for one more touched."""
+        """Promise room: buffers and messages by number, the rest on top of what is in use; for one more touched.
+
+        The pool doubles: what it does not use is never touched, and copying 90 million entries takes 5 s.
+        """
         self._buffers = with_room(self._buffers, n_slots)
         if self.policy.spare:
             self._watched, self._heads = with_room(self._watched, n_slots), with_room(self._heads, n_messages)
         self._touched = with_room(self._touched, int(self.counters[N_TOUCHED]) + 1)
-        self._entries = with_room(self._entries, int(self._blocks[USED]) + n_entries)
+        n_entries += int(self._blocks[USED])
+        if n_entries > self._entries.size:
+            self._entries = with_room(self._entries, max(n_entries, 2 * self._entries.size))
         n_new = max(0, n_waiting - int(self.counters[N_FREE_WAITING]))
         self._waiting = with_room(self._waiting, int(self.counters[N_WAITING]) + n_new)
         self._changes = with_room(self._changes, int(self.counters[N_CHANGES]) + n_changes)
@@ -99,16 +104,12 @@ class Results:
         self.make_room(0, 0, int(block_room(block_class(room_to_begin(n)))), int(self._buffers["n_entries"][slot]), 2)
 
     def make_room_for_many(self, slots: Ints, n_live: int) -> None:
-        """Promise entries for new buffers of many subscriptions at once, and for as many again as there are.
-
-        What is not used is never touched. Growing again and again took a twentieth of the time of `subscribe_many`.
-        """
+        """Promise entries for new buffers of many subscriptions, so that the pool grows once for all of them."""
         wanted = 0
         for k, n in zip(*np.unique(self._buffers["k"][slots], return_counts=True), strict=True):
             longest = min(int(buffer_limit(k, self.policy)), n_live)
             wanted += int(n) * int(block_room(block_class(room_to_begin(longest))))
-        if int(self._blocks[USED]) + wanted > self._entries.size:
-            self.make_room(0, 0, max(wanted, int(self._blocks[USED])), 0)
+        self.make_room(0, 0, wanted, 0)
 
     def open(self, slots: Ints, k: Ints) -> None:
         """Start empty buffers that are complete: there is nothing yet that they leave out."""
