@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearcast.errors import InvalidInput
-from nearcast.model.expression import MAX_CLAUSES, MAX_NESTING, Clause, Operand, clauses, parse
+from nearcast.model import expression
+from nearcast.model.expression import MAX_CLAUSES, MAX_NESTING, MAX_WORDS, MAX_WRITTEN, Clause, Operand, clauses, parse
 
 WORDS = "abcdef"
 
@@ -162,9 +163,9 @@ def test_examples(text: str, expected: list[tuple[str, str]]) -> None:
 
 
 def test_parse_gives_postfix_order() -> None:
-    expression = parse("NOT b-c OR (a d)")
-    assert expression.steps == (Operand(("b", "c"), 4), "NOT", Operand(("a",), 12), Operand(("d",), 14), "AND", "OR")
-    assert pickle.loads(pickle.dumps(expression)) == expression
+    parsed = parse("NOT b-c OR (a d)")
+    assert parsed.steps == (Operand(("b", "c"), 4), "NOT", Operand(("a",), 12), Operand(("d",), 14), "AND", "OR")
+    assert pickle.loads(pickle.dumps(parsed)) == parsed
 
 
 @pytest.mark.parametrize(
@@ -254,3 +255,79 @@ def test_hard_expressions_end_soon() -> None:
     assert "must expand to at most 256" in refusal(hard) or clauses(parse(hard))
     assert len(clauses(parse("x " + " ".join(f"NOT w{i}" for i in range(2000))))[0].negative) == 2000
     assert time.perf_counter() - start < 10
+
+
+class Written:
+    """Counts the words of all forms that are compared while an expression is multiplied out."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.n_words = 0
+        self._before = expression._minimal
+        monkeypatch.setattr(expression, "_minimal", self)
+
+    def __call__(self, forms):  # type: ignore[no-untyped-def]
+        forms = list(forms)
+        self.n_words += sum(map(len, forms))
+        return self._before(forms)
+
+
+def alternation(letter: str, n: int) -> str:
+    return "(" + " OR ".join(f"{letter}{i}" for i in range(n)) + ")"
+
+
+def test_the_number_of_words_is_bounded() -> None:
+    """Issue 19: a few kilobytes of text took minutes and became hundreds of megabytes."""
+    too_wordy = f"keywords must expand to at most {MAX_WORDS} words in all its alternatives together, got "
+    asked = [f"a{i}" for i in range(256)]
+    made = clauses(parse(f"{alternation('b', 256)} {' '.join(asked[:255])}"))
+    assert sum(len(clause.positive) for clause in made) == MAX_WORDS
+    assert refusal(f"{alternation('b', 256)} {' '.join(asked)}").startswith(too_wordy)
+    forbidden = " ".join("NOT " + word for word in asked)
+    assert refusal(f"{alternation('b', 256)} {forbidden}").startswith(too_wordy)
+    assert len(clauses(parse(f"{alternation('b', 200)} NOT {alternation('c', 200)}"))) == 200
+    many = " ".join(f"w{i}" for i in range(MAX_WORDS))
+    assert len(clauses(parse(many))[0].positive) == MAX_WORDS
+    assert refusal(many + " w0").startswith(too_wordy)
+    assert refusal(f"({many}) OR w0").startswith(too_wordy)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{alternation('b', 256)} {' '.join(f'a{i}' for i in range(20_000))}",
+        " ".join(f"(a{i % 8} OR b{i % 8})" for i in range(2000)),
+        " ".join([alternation("b", 64)] * 100),
+        "x " + " ".join(f"({alternation('b', 16)} OR NOT {alternation('c', 16)})" for _ in range(400)),
+    ],
+    ids=["issue 19", "pairs again", "the same again", "both signs"],
+)
+def test_what_is_long_in_the_making_is_refused_before_it_is_made(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = Written(monkeypatch)
+    assert refusal(text).startswith(f"keywords must expand to at most {MAX_WRITTEN} words in all its parts together, ")
+    assert written.n_words <= MAX_WRITTEN
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda n: f"(x OR y) {' '.join(f'w{i}' for i in range(n))}",
+        lambda n: f"x {' '.join(f'NOT w{i}' for i in range(n))}",
+        lambda n: f"x NOT {alternation('w', n)}",
+        lambda n: " OR ".join(f"w{i % 250}" for i in range(n)),
+        lambda n: "x OR " + " OR ".join(f"w{i} NOT w{i}" for i in range(n)),
+        lambda n: "x " + " ".join(f"(w{i} NOT w{i} OR y)" for i in range(n)),
+        lambda n: "x " + "NOT NOT y " * n,
+    ],
+    ids=["asked", "forbidden", "forbidden together", "repeated", "contradictory", "contradictory factors", "double"],
+)
+def test_a_long_chain_is_joined_once(form, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    """The work is a small multiple of the words in the text, whether or not the chain simplifies."""
+    written = Written(monkeypatch)
+    assert clauses(parse(form(5000)))
+    assert written.n_words <= 5 * 5000
+
+
+def test_a_clause_that_only_forbids_is_shown_in_part() -> None:
+    text = " ".join(f"NOT w{i:03}" for i in range(300))
+    assert 'only forbids: "NOT w000 NOT w001 ' in refusal(text)
+    assert 'NOT w019 …" asks for no word' in refusal(text)

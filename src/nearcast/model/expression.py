@@ -5,11 +5,15 @@ operand: it goes through the text rules and means all words that it yields.
 
 Neither parsing nor expansion recurses. `parse` sorts the tokens into postfix order; `clauses` reads that order
 backwards to learn which parts stand under an odd number of NOTs, then forwards to build each part's normal form.
+
+A short text can have a huge normal form, or a small one that is long in the making. `MAX_CLAUSES` and `MAX_WORDS` bound
+the first, `MAX_WRITTEN` the second; it is checked before a product is made.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from unicodedata import combining, east_asian_width
 
@@ -18,9 +22,16 @@ from nearcast.model.checks import string
 from nearcast.model.words import words_of
 
 MAX_CLAUSES = 256  # clauses that an expression, or any part of it, may expand to
+MAX_WORDS = 256 * MAX_CLAUSES  # words of all these clauses together; as many as the expression itself may hold
+MAX_WRITTEN = 8 * MAX_WORDS  # words that all parts of it may expand to, before anything is simplified
 MAX_NESTING = 100  # open parentheses and pending NOTs
-_MAX_PRODUCT = 16 * MAX_CLAUSES  # pairs that one AND may multiply out before duplicates go; bounds the work
+_MAX_PRODUCT = 16 * MAX_CLAUSES  # pairs that one AND may multiply out before duplicates go
 _PICTURE = 30  # characters shown on each side of an offending place
+_SHOWN = 20  # words shown of a clause that only forbids
+
+_TOO_MANY_CLAUSES = f"must expand to at most {MAX_CLAUSES} alternatives of ANDed words"
+_TOO_MANY_WORDS = f"must expand to at most {MAX_WORDS} words in all its alternatives together"
+_TOO_MUCH = f"must expand to at most {MAX_WRITTEN} words in all its parts together"
 
 AND, OR, NOT = "AND", "OR", "NOT"
 _PRECEDENCE = {"(": 0, OR: 1, AND: 2, NOT: 3}
@@ -125,7 +136,8 @@ def clauses(expression: Expression) -> tuple[Clause, ...]:
     Raises
     ------
     InvalidInput
-        Field ``keywords``: when a clause asks for no word, when no clause is left, or past `MAX_CLAUSES`.
+        Field ``keywords``: when a clause asks for no word, when no clause is left, or past `MAX_CLAUSES`,
+        `MAX_WORDS` or `MAX_WRITTEN`.
 
     Examples
     --------
@@ -133,56 +145,31 @@ def clauses(expression: Expression) -> tuple[Clause, ...]:
     (Clause(positive=('discount', 'ipad'), negative=('used',)),
      Clause(positive=('ipad', 'sale'), negative=('used',)))
     """
+    if sum(len(step.words) for step in expression.steps if isinstance(step, Operand)) > MAX_WORDS:
+        raise InvalidInput("keywords", expression.text, _TOO_MANY_WORDS)
     if all(step == AND or isinstance(step, Operand) for step in expression.steps):
         words = {word for step in expression.steps if isinstance(step, Operand) for word in step.words}
         return (Clause(tuple(sorted(words)), ()),)
     negations = _negations(expression.steps)
-    bits: dict[str, int] = {}
     forbidden_at: dict[str, int] = {}  # a word, and the first place that forbids it
     for step, negated in zip(expression.steps, negations, strict=True):
-        if isinstance(step, Operand):
+        if isinstance(step, Operand) and negated:
             for word in step.words:
-                bits.setdefault(word, 1 << len(bits))
-                if negated:
-                    forbidden_at.setdefault(word, step.position)
-    forms = _expand(expression, negations, bits)
+                forbidden_at.setdefault(word, step.position)
+    forms = _Expansion(expression).forms(negations)
     if not forms:
         place = min(forbidden_at.values())
         raise _malformed(expression.text, place, "can never hold: every alternative asks for a word that it forbids")
-    words_in_order = list(bits)
     made = []
-    for asked, forbidden in forms:
-        positive = tuple(sorted(_picked(words_in_order, asked)))
-        negative = tuple(sorted(_picked(words_in_order, forbidden)))
+    for form in forms:
+        positive = tuple(sorted(word for word, wanted in form if wanted))
+        negative = tuple(sorted(word for word, wanted in form if not wanted))
         if not positive:
             place = min(forbidden_at[word] for word in negative)
-            shown = " ".join("NOT " + word for word in negative)
+            shown = " ".join("NOT " + word for word in negative[:_SHOWN]) + " …" * (len(negative) > _SHOWN)
             raise _malformed(expression.text, place, f'only forbids: "{shown}" asks for no word that must be there')
         made.append(Clause(positive, negative))
     return tuple(sorted(made, key=lambda clause: (clause.positive, clause.negative)))
-
-
-# A form is a clause under construction: the bits of the words asked for, and of those forbidden.
-_Form = tuple[int, int]
-
-
-def _expand(expression: Expression, negations: list[bool], bits: dict[str, int]) -> list[_Form]:
-    """The forms of the whole expression: none contradicts itself, none is implied by another."""
-    stack: list[list[_Form]] = []
-    for step, negated in zip(expression.steps, negations, strict=True):
-        if isinstance(step, Operand):
-            each = {bits[word] for word in step.words}
-            forms: list[_Form] | None = [(0, bit) for bit in each] if negated else [(sum(each), 0)]
-        elif step == NOT:  # has done its work in `_negations`
-            continue
-        else:
-            right, left = stack.pop(), stack.pop()
-            forms = _both(left, right) if (step == AND) != negated else _either(left, right)
-        if forms is None or len(forms) > MAX_CLAUSES:
-            rule = f"must expand to at most {MAX_CLAUSES} alternatives of ANDed words"
-            raise InvalidInput("keywords", expression.text, rule)
-        stack.append(forms)
-    return stack.pop()
 
 
 def _negations(steps: tuple[Operand | str, ...]) -> list[bool]:
@@ -200,39 +187,95 @@ def _negations(steps: tuple[Operand | str, ...]) -> list[bool]:
     return negations
 
 
-def _both(left: list[_Form], right: list[_Form]) -> list[_Form] | None:
-    """The forms of an AND, or None when there are too many. Shortest first, so that nothing kept is implied later."""
-    if len(left) * len(right) > _MAX_PRODUCT:
-        return None
-    products = {(a | c, b | d) for a, b in left for c, d in right if not (a | c) & (b | d)}
+# A clause under construction: each word in it, and whether it is asked for (True) or forbidden.
+_Form = frozenset[tuple[str, bool]]
+
+
+class _Expansion:
+    """Builds the normal form of every part of an expression, and counts the words that this writes."""
+
+    def __init__(self, expression: Expression) -> None:
+        self._expression = expression
+        self._n_words = 0  # written up to now
+
+    def forms(self, negations: list[bool]) -> list[_Form]:
+        """The forms of the whole expression: none contradicts itself, none is implied by another."""
+        # Each part with the operator that joins its sides. A chain such as `a b c` stays open until something else
+        # asks for it, so that it is joined once and not once for each of its sides.
+        stack: list[tuple[str, list[list[_Form]]]] = []
+        for step, negated in zip(self._expression.steps, negations, strict=True):
+            if isinstance(step, Operand):
+                words = sorted(set(step.words))
+                each = [frozenset([(word, not negated)]) for word in words]
+                stack.append((AND, [each if negated else [frozenset().union(*each)]]))
+            elif step != NOT:  # which has done its work in `_negations`
+                operator = step if not negated else OR if step == AND else AND
+                right = self._joined(*stack.pop())
+                own, sides = stack.pop()
+                if own != operator and len(sides) > 1:
+                    sides = [self._joined(own, sides)]
+                sides.append(right)
+                stack.append((operator, sides))
+        return self._joined(*stack.pop())
+
+    def _joined(self, operator: str, sides: list[list[_Form]]) -> list[_Form]:
+        """The forms of an AND or an OR of these sides."""
+        if len(sides) == 1:
+            return self._few_enough(sides[0])
+        if operator == OR:
+            self._write(sum(map(_n_words, sides)))
+            return self._few_enough(_minimal(form for side in sides for form in side))
+        # First all that asks for one thing only, at once: it cannot add a form.
+        single = [side[0] for side in sides if len(side) == 1]
+        self._write(sum(map(len, single)))
+        joined = self._few_enough(_consistent([frozenset().union(*single)]))
+        for side in sides:
+            if len(side) != 1:
+                joined = self._both(joined, side)
+        return joined
+
+    def _both(self, left: list[_Form], right: list[_Form]) -> list[_Form]:
+        """The forms of an AND of two sides."""
+        if len(left) * len(right) > _MAX_PRODUCT:
+            raise self._refused(_TOO_MANY_CLAUSES)
+        self._write(len(left) * _n_words(right) + len(right) * _n_words(left))
+        return self._few_enough(_minimal(_consistent([a | b for a in left for b in right])))
+
+    def _write(self, n_words: int) -> None:
+        """Forms of this many words are about to be made."""
+        self._n_words += n_words
+        if self._n_words > MAX_WRITTEN:
+            raise self._refused(_TOO_MUCH)
+
+    def _few_enough(self, forms: list[_Form]) -> list[_Form]:
+        if len(forms) > MAX_CLAUSES:
+            raise self._refused(_TOO_MANY_CLAUSES)
+        if _n_words(forms) > MAX_WORDS:
+            raise self._refused(_TOO_MANY_WORDS)
+        return forms
+
+    def _refused(self, rule: str) -> InvalidInput:
+        return InvalidInput("keywords", self._expression.text, rule)
+
+
+def _n_words(forms: list[_Form]) -> int:
+    return sum(map(len, forms))
+
+
+def _consistent(forms: list[_Form]) -> list[_Form]:
+    """Those that do not ask for a word that they forbid."""
+    return [form for form in forms if len({word for word, _ in form}) == len(form)]
+
+
+def _minimal(forms: Iterable[_Form]) -> list[_Form]:
+    """Those that no other implies, up to one too many. Shortest first, so that nothing kept is implied later."""
     kept: list[_Form] = []
-    for form in sorted(products, key=lambda form: form[0].bit_count() + form[1].bit_count()):
-        if not _implied(form, kept):
+    for form in sorted(dict.fromkeys(forms), key=len):
+        if not any(other <= form for other in kept):
             kept.append(form)
             if len(kept) > MAX_CLAUSES:
-                return None
+                break
     return kept
-
-
-def _either(left: list[_Form], right: list[_Form]) -> list[_Form]:
-    """The forms of an OR; each side is already free of redundant ones."""
-    kept = [form for form in left if not _implied(form, right)]
-    return kept + [form for form in right if not _implied(form, kept)]
-
-
-def _implied(form: _Form, others: list[_Form]) -> bool:
-    """Whether one of `others` asks for and forbids nothing that `form` does not."""
-    free, allowed = ~form[0], ~form[1]
-    return any(not (asked & free or forbidden & allowed) for asked, forbidden in others)
-
-
-def _picked(words: list[str], mask: int) -> list[str]:
-    picked = []
-    while mask:
-        lowest = mask & -mask
-        picked.append(words[lowest.bit_length() - 1])
-        mask ^= lowest
-    return picked
 
 
 def _missing(before: str, found: str) -> str:
