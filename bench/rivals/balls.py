@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from bench.rivals.jit import kernel
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, ranges, with_room
 from nearcast.columns.messages import MessageLayout
 from nearcast.columns.shapes import box_rows
@@ -21,6 +20,7 @@ from nearcast.engines.reach import draw_box, level_of
 from nearcast.engines.skyband import Policy
 from nearcast.engines.within import Settings, WithinTree
 from nearcast.engines.within.compare import NEW, OLD
+from nearcast.jit import kernel
 from nearcast.window.window import Steps
 
 _HEIGHT = 10  # a box is filed anew when it fits into smaller cells than before, down to this level

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.rivals.jit import allocating, kernel
 from nearcast.columns.arena import Array, Floats, Ints, Longs
+from nearcast.jit import allocating, kernel
 from nearcast.space.cells import Bounds, cell_index
 
 DEEPEST = 10  # finest level: 1,024 x 1,024 cells

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.rivals.jit import kernel
 from nearcast.columns.arena import Array, Floats, Ints, Longs, with_room
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscriptions import PointTable
@@ -34,7 +33,7 @@ from nearcast.engines.keeping import (
     policy_of,
 )
 from nearcast.engines.topk.settings import STRATEGIES
-from nearcast.jit import NEED_ROOM
+from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.cells import morton, morton_box
 from nearcast.space.distance import HAVERSINE, box_distance, wrap
 from nearcast.window.window import Steps

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.rivals.jit import kernel
 from nearcast.columns.arena import Array, Ints, record
 from nearcast.columns.messages import FOREVER
 from nearcast.columns.shapes import BOX, CIRCLE
+from nearcast.jit import kernel
 from nearcast.space.distance import EUCLIDEAN
 
 SURE = 1 << 30  # in a tag: words and a place well inside the box are all that it takes to match

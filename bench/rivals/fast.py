@@ -7,8 +7,8 @@ import numpy as np
 from bench.rivals.cells import DEEPEST, pack
 from bench.rivals.clauses import Entries
 from bench.rivals.iq_tree import IQTree, note_cells
-from bench.rivals.jit import kernel
 from nearcast.columns.arena import Array, Ints, Longs, with_room
+from nearcast.jit import kernel
 from nearcast.space.cells import cell_index
 
 _FREQUENT = 40  # clauses that share their rarest word, from which on it is frequent

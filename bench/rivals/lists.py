@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.rivals.jit import kernel
 from nearcast.columns.arena import Array, Ints, Longs, record, with_room
+from nearcast.jit import kernel
 
 NO_KEY = -1
 NOT_THERE = -1

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from bench.rivals.clauses import SURE, first_clause, well_inside
-from bench.rivals.jit import kernel
 from bench.rivals.lists import NOT_THERE, find_head
 from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.shapes import BOX
 from nearcast.columns.subscriptions import in_region
+from nearcast.jit import kernel
 from nearcast.space.regions import in_box
 
 TOUCHED, VERIFIED, MATCHED = range(3)  # positions in the counters

@@ -7,11 +7,11 @@ import numpy as np
 from bench.rivals.base import Filing
 from bench.rivals.cells import Tree, cells_of, new_tree
 from bench.rivals.clauses import Entries
-from bench.rivals.jit import kernel
 from nearcast.columns.arena import Array, Floats, Ints, Longs, ranges
 from nearcast.columns.messages import MessageLayout
 from nearcast.columns.subscriptions import WithinTable
 from nearcast.engines.contract import Surroundings
+from nearcast.jit import kernel
 
 IN_ROOT = -1.0  # weight of an entry that is not worth a decomposition
 LIFE = 20_000.0  # messages for which a look at an entry costs as much as filing it once more

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.rivals.jit import kernel
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State
 from nearcast.columns.subscriptions import PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
 from nearcast.engines.oracle import SimilarOracle
 from nearcast.engines.oracle.match import Matches
+from nearcast.jit import kernel
 from nearcast.space.distance import EARTH_RADIUS_M, EUCLIDEAN, HAVERSINE
 from nearcast.text.similarity import COSINE, DICE, JACCARD, WEIGHTED
 from nearcast.window.window import Steps

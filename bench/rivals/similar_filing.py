@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.rivals.jit import kernel
 from bench.rivals.lists import Lists, ListsLayout
 from bench.rivals.similar_base import Centre, SimilarRival, Where, to_units
 from bench.rivals.similar_tree import Tree, load, place_all
 from nearcast.columns.arena import Array, Floats, Ints, Longs, record, with_room
 from nearcast.columns.subscriptions import PointTable
 from nearcast.engines.contract import Stats, Surroundings
+from nearcast.jit import kernel
 
 NO_WORD = 0xFFFFFFFF  # where subscriptions are filed that a place alone can satisfy
 

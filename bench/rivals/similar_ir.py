@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from bench.rivals.jit import allocating, kernel
 from bench.rivals.lists import NOT_THERE, find_head
 from bench.rivals.similar_base import (
     ACCESSED,
@@ -30,6 +29,7 @@ from nearcast.columns.arena import Array, Ints
 from nearcast.columns.scores import gather, scatter, similar_score
 from nearcast.engines.checks import similarity
 from nearcast.engines.oracle.match import Matches
+from nearcast.jit import allocating, kernel
 from nearcast.space.distance import box_distance, ssim
 from nearcast.window.window import Steps
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.rivals.jit import kernel
 from bench.rivals.match import mark
 from bench.rivals.similar_base import (
     ACCESSED,
@@ -32,6 +31,7 @@ from nearcast.columns.subscriptions import PointTable
 from nearcast.engines.checks import similarity
 from nearcast.engines.contract import Surroundings
 from nearcast.engines.oracle.match import Matches
+from nearcast.jit import kernel
 from nearcast.window.window import Steps
 
 _ANYWHERE = 1e30  # more than any squared line; infinite is the reach of places that cannot be compared

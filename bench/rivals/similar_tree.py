@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.rivals.jit import kernel
 from bench.rivals.similar_base import NEVER, looseness
 from nearcast.columns.arena import Array, Floats, Ints, Longs, ranges, record
+from nearcast.jit import kernel
 from nearcast.space.distance import HAVERSINE, wrap
 
 NO_NODE = -1

@@ -7,12 +7,12 @@ import numpy as np
 from bench.rivals.base import Filing
 from bench.rivals.cells import pack
 from bench.rivals.clauses import Entries
-from bench.rivals.jit import kernel
 from bench.rivals.live import GRID, GRID_SIDE, Levels, key_at
 from bench.rivals.moving import Moving
 from nearcast.columns.arena import Array, Ints, Longs, with_room
 from nearcast.columns.subscriptions import WithinTable
 from nearcast.engines.contract import Surroundings
+from nearcast.jit import kernel
 from nearcast.space.cells import cell_index
 from nearcast.window.window import Steps
 

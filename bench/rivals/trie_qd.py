@@ -8,14 +8,13 @@ import numpy as np
 
 from bench.rivals.cells import DEEPEST, pack
 from bench.rivals.clauses import Entries, rarer
-from bench.rivals.jit import kernel
 from bench.rivals.lists import NO_KEY, home
 from bench.rivals.quadtree import IN_ROOT, LIFE, Quadtrees
 from bench.rivals.rq_tree import SHORT, note_levels
 from nearcast.columns.arena import Array, Floats, Ints, Longs, record, with_room
 from nearcast.columns.subscriptions import WithinTable
 from nearcast.engines.contract import Surroundings
-from nearcast.jit import NEED_ROOM
+from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.cells import cell_index
 from nearcast.window.window import Steps
 

@@ -1,16 +1,8 @@
-"""The `kernel` decorator: functions over flat arrays become native code, compiled once and kept on disk.
-
-Numba notices a change in the file of a kernel, but not in a helper or constant that the kernel takes from another
-file, and would go on answering with the old one. Compiled code is therefore kept in a folder named by a digest of all
-sources of the package, so that any change starts a new folder.
-"""
+"""The `kernel` decorator: functions over flat arrays become native code, compiled once and kept on disk."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 import numba
@@ -18,29 +10,13 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from nearcast.kernel_cache import KernelCache
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _CONFIG: Any = numba.config  # its settings appear at run time, unknown to type checkers
 
 NEED_ROOM = -1  # a reading kernel's answer when its output array is too small: double it and ask again
-
-
-def kernel_folder(*packages: Path) -> str:
-    """Where compiled code of exactly these sources lives; `NEARCAST_CACHE` names another parent folder."""
-    digest = hashlib.sha256()
-    for package in packages:
-        for source in sorted(package.rglob("*.py")):
-            digest.update(source.relative_to(package).as_posix().encode())
-            digest.update(source.read_bytes())
-    parent = os.environ.get("NEARCAST_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "nearcast"
-    )
-    checked = "-checked" if _CONFIG.BOUNDSCHECK else ""
-    return os.path.join(parent, "kernels-" + digest.hexdigest()[:16] + checked)
-
-
-PACKAGE = Path(__file__).parent
-FOLDER = kernel_folder(PACKAGE)
 KERNELS: list[Any] = []  # every kernel, so that tests can see that each was compiled for one signature only
 
 
@@ -50,7 +26,7 @@ def kernel(function: F) -> F:
     Without reference counts: a kernel makes no arrays and returns none. Counting those of a tuple of arrays at every
     call of a helper took more than half of the time in which results are kept (2026-11-16).
     """
-    return _kept(compiled(function, FOLDER))
+    return _compiled(function)
 
 
 def inlined(function: F) -> F:
@@ -58,28 +34,20 @@ def inlined(function: F) -> F:
 
     With the helpers of the message index inlined a search took 119 us instead of 138 (2026-11-16).
     """
-    return _kept(compiled(function, FOLDER, inline="always"))
+    return _compiled(function, inline="always")
 
 
 def allocating(function: F) -> F:
     """A kernel that makes arrays, or returns some: with reference counts. Only such a kernel may call one that does."""
-    return _kept(compiled(function, FOLDER, counts=True))
+    return _compiled(function, counts=True)
 
 
-def _kept(made: F) -> F:
+def _compiled(function: F, inline: Literal["never", "always"] = "never", counts: bool = False) -> F:
+    hidden: Any = {"_nrt": counts}  # known to Numba, but not to its stubs
+    made: Any = numba.njit(nogil=True, inline=inline, **hidden)(function)
+    if not _CONFIG.DISABLE_JIT:
+        made._cache = KernelCache(function)
     KERNELS.append(made)
-    return made
-
-
-def compiled(function: F, folder: str, inline: Literal["never", "always"] = "never", counts: bool = False) -> F:
-    """The same with another folder: for kernels outside of the package, which change with their own sources too."""
-    before = _CONFIG.CACHE_DIR
-    _CONFIG.CACHE_DIR = folder  # read while decorating only; put back so that nothing global changes
-    try:
-        hidden: Any = {"_nrt": counts}  # known to Numba, but not to its stubs
-        made: Any = numba.njit(cache=True, nogil=True, inline=inline, **hidden)(function)
-    finally:
-        _CONFIG.CACHE_DIR = before
     return cast(F, made)
 
 

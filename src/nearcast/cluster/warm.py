@@ -22,7 +22,7 @@ from nearcast.cluster.partition import fit
 from nearcast.cluster.schema import MESSAGE_COLUMNS, PUBLISH, SUBSCRIBE
 from nearcast.cluster.shard import Shard
 from nearcast.cluster.specs import subscriptions_of
-from nearcast.jit import FOLDER
+from nearcast.kernel_cache import kernel_folder, module_digest
 
 _RING = [[[0, 0], [2, 0], [2, 2], [0, 0]]]
 _PLACE: dict[str, Any] = {"lon": 1, "lat": 1, "keywords": "a b"}
@@ -37,7 +37,7 @@ _QUERIES: tuple[dict[str, Any], ...] = (
 )
 
 
-_DONE = Path(FOLDER) / "all"  # is there when everything was compiled
+_DONE = kernel_folder() / f"all-{module_digest('nearcast.cluster.warm')}"  # is there when everything was compiled
 _HALVES = (("within",), ("similar", "topk", "nearest"))  # kinds whose kernels take about as long to compile
 
 
