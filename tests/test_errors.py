@@ -16,6 +16,8 @@ CODES = {
     "UnknownId": "unknown-id",
     "DuplicateId": "duplicate-id",
     "SnapshotError": "snapshot",
+    "BrokenBroker": "broken-broker",
+    "NestedCall": "nested-call",
     "SetupError": "setup",
 }
 DOCUMENTED = Path(__file__).parents[1] / "docs" / "errors.md"
@@ -40,6 +42,8 @@ def test_errors_are_also_what_a_caller_expects() -> None:
     assert issubclass(nc.DuplicateId, nc.InvalidInput)
     assert issubclass(nc.SnapshotError, ValueError)
     assert issubclass(nc.SetupError, RuntimeError)
+    assert issubclass(nc.BrokenBroker, RuntimeError)
+    assert issubclass(nc.NestedCall, RuntimeError)
 
 
 @pytest.mark.parametrize("kind", [nc.InvalidInput, nc.UnknownId, nc.DuplicateId])
@@ -51,11 +55,19 @@ def test_a_refusal_says_what_was_given_and_survives_pickling(kind: type[nc.Inval
         assert (one.field, one.value, one.rule, one.code) == ("k", 0, "must be >= 1", kind.code)
 
 
-@pytest.mark.parametrize("kind", [nc.NearcastError, nc.SnapshotError, nc.SetupError])
+@pytest.mark.parametrize("kind", [nc.NearcastError, nc.SnapshotError, nc.SetupError, nc.NestedCall])
 def test_other_errors_survive_pickling(kind: type[nc.NearcastError]) -> None:
     back = pickle.loads(pickle.dumps(kind("what happened")))
     assert type(back) is kind
     assert str(back) == "what happened"
+
+
+def test_a_broken_broker_says_what_to_do_and_survives_pickling() -> None:
+    error = nc.BrokenBroker("publish", "MemoryError")
+    for one in (error, pickle.loads(pickle.dumps(error))):
+        assert str(one).startswith("publish was stopped by MemoryError while its event was being applied, ")
+        assert "Broker.restore" in str(one)
+        assert (one.call, one.cause) == ("publish", "MemoryError")
 
 
 def test_values_are_shown_at_a_readable_length() -> None:

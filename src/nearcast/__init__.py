@@ -12,7 +12,16 @@ if TYPE_CHECKING:
     from nearcast.broker import Broker
     from nearcast.broker.explain import Explanation
     from nearcast.columns.updates import Updates
-    from nearcast.errors import DuplicateId, InvalidInput, NearcastError, SetupError, SnapshotError, UnknownId
+    from nearcast.errors import (
+        BrokenBroker,
+        DuplicateId,
+        InvalidInput,
+        NearcastError,
+        NestedCall,
+        SetupError,
+        SnapshotError,
+        UnknownId,
+    )
     from nearcast.model import (
         Box,
         Circle,
@@ -32,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Box",
+    "BrokenBroker",
     "Broker",
     "Circle",
     "DuplicateId",
@@ -40,6 +50,7 @@ __all__ = [
     "Message",
     "NearcastError",
     "Nearest",
+    "NestedCall",
     "Polygon",
     "Reject",
     "SetupError",
@@ -60,7 +71,10 @@ _NAMES = {
     "broker": ("Broker",),
     "broker.explain": ("Explanation",),
     "columns.updates": ("Updates",),
-    "errors": ("DuplicateId", "InvalidInput", "NearcastError", "SetupError", "SnapshotError", "UnknownId"),
+    "errors": (
+        "BrokenBroker", "DuplicateId", "InvalidInput", "NearcastError", "NestedCall", "SetupError", "SnapshotError",
+        "UnknownId",
+    ),
     "model": (
         "Box", "Circle", "Message", "Nearest", "Polygon", "Reject", "Similar", "Subscription", "TopK", "Update",
         "Within",

@@ -5,6 +5,8 @@
     │   ├── UnknownId (LookupError)      no such subscription or live message
     │   └── DuplicateId                  the id is taken
     ├── SnapshotError (ValueError)       a snapshot that this version cannot read
+    ├── BrokenBroker (RuntimeError)      an event stopped half-way; restore the broker from a snapshot
+    ├── NestedCall (RuntimeError)        a call from inside a call of the same broker
     └── SetupError (RuntimeError)        something that must be installed is not
 
 `InvalidInput` and its leaves name the field and the value; `code` is stable and meant for programs.
@@ -73,6 +75,38 @@ class SnapshotError(NearcastError, ValueError):
     """A file that is not a snapshot, or one of another format version."""
 
     code = "snapshot"
+
+
+class BrokenBroker(NearcastError, RuntimeError):
+    """An event was stopped while it was applied; the broker answers nothing from then on.
+
+    Parameters
+    ----------
+    call
+        The method that was stopped.
+    cause
+        The name of the exception that stopped it, if that is known.
+    """
+
+    code = "broken-broker"
+
+    def __init__(self, call: str, cause: str = "") -> None:
+        super().__init__(
+            f"{call} was stopped by {cause or 'an exception'} while its event was being applied, "
+            "so that the broker may be half changed; restore it with Broker.restore from its last snapshot, "
+            "or make another one"
+        )
+        self.call = call
+        self.cause = cause
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.call, self.cause)
+
+
+class NestedCall(NearcastError, RuntimeError):
+    """A broker was called from inside one of its own calls, by a callback or a signal handler."""
+
+    code = "nested-call"
 
 
 class SetupError(NearcastError, RuntimeError):

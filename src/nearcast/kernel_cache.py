@@ -8,8 +8,10 @@ and for no others; going back to an earlier version finds what was compiled then
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import pickle
 import re
 import shutil
 import sys
@@ -45,14 +47,14 @@ def module_digest(module: str) -> str:
 
 
 def _reached(module: str) -> set[str]:
-    reached: set[str] = set()
+    reached = {__name__}  # which shapes no code
     left = [module]
     while left:
         name = left.pop()
         if name not in reached and _path(name) is not None:
             reached.add(name)
             left += _imported(name)
-    return reached
+    return reached - {__name__}
 
 
 @cache
@@ -140,6 +142,18 @@ class KernelCache(FunctionCache):
     """Numba's cache of one kernel, in the folder of its module."""
 
     _impl_class = _Impl
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """A file that is damaged, or cannot be read, counts as none: the kernel is compiled again."""
+        try:
+            return super().load_overload(sig, target_context)
+        except (OSError, EOFError, ValueError, pickle.UnpicklingError, AttributeError, ImportError, IndexError):
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """A folder that is full or read-only keeps nothing; what was compiled works all the same."""
+        with contextlib.suppress(OSError):
+            super().save_overload(sig, data)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         """A layout's class may live in a module that the kernel's does not import: its fields are part of the key."""

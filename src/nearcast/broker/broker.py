@@ -1,4 +1,4 @@
-"""The broker: subscriptions and messages in, updates out. One writer; an event that fails changes nothing."""
+"""The broker: subscriptions and messages in, updates out. One call at a time; an event that fails changes nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from nearcast.broker import snapshot
 from nearcast.broker.explain import Explanation, explain
-from nearcast.broker.handing import Holdings, adopted, copied
+from nearcast.broker.guard import Guard, one_at_a_time
+from nearcast.broker.handing import Holdings, adopted, check_new, copied
 from nearcast.broker.intake import ending, lateness, new_ids_only, refusal
 from nearcast.broker.moves import Movable, in_turns, many_moves, one_move
 from nearcast.broker.registry import Registry, unknown
@@ -22,7 +23,7 @@ from nearcast.columns.arena import Array, Floats, Ints, State
 from nearcast.columns.clauses import pack_clauses
 from nearcast.columns.decode import KINDS, Part, Rules, check_subscription, decode_subscriptions
 from nearcast.columns.ids import id_type, same_type
-from nearcast.columns.messages import as_message, decode_messages
+from nearcast.columns.messages import MessageBatch, as_message, decode_messages
 from nearcast.columns.moves import Moves
 from nearcast.columns.shapes import RegionRows
 from nearcast.columns.subscriptions import PointTable, WithinRows, WithinTable
@@ -52,6 +53,9 @@ _WITHIN, _SIMILAR, _TOPK, _NEAREST = range(4)  # positions in KINDS
 class Broker:
     """The front door over all engines.
 
+    Calls from several threads wait for each other. A call that is interrupted has changed nothing or was applied
+    whole; if neither holds, every later call raises `BrokenBroker`.
+
     Parameters
     ----------
     space
@@ -79,6 +83,7 @@ class Broker:
             raise InvalidInput("window", window, "must be a Window or None")
         if weights is not None and not isinstance(weights, Weights):
             raise InvalidInput("weights", weights, "must be Weights or None")
+        self._guard = Guard()
         self.space = space
         self.window = window
         self._vocabulary = Vocabulary(weights)
@@ -104,6 +109,7 @@ class Broker:
 
     # Subscriptions
 
+    @one_at_a_time
     def subscribe(self, id: str | int, query: Query, expires: int | None = None) -> Updates:
         """Register a subscription; returns the live messages that it starts with as ``+``.
 
@@ -116,16 +122,21 @@ class Broker:
         check_subscription(subscription, self._rules)
         if self._registry.find(subscription.id) >= 0:
             raise DuplicateId("id", id, "must not be the id of another subscription")
-        return self.subscribe_many([subscription])
+        return self._subscribe([subscription])
 
+    @one_at_a_time
     def subscribe_many(self, subscriptions: Iterable[Any] | pa.Table | pa.RecordBatch) -> Updates:
         """Register many: `Subscription` objects, ``(id, query[, expires])``, JSON forms, or an Arrow table."""
+        return self._subscribe(subscriptions)
+
+    def _subscribe(self, subscriptions: Iterable[Any] | pa.Table | pa.RecordBatch) -> Updates:
         batch = decode_subscriptions(subscriptions, self._rules)
-        if batch.parts and self._registry.ids.type is None:
-            self._registry.ids.type = id_type(batch.parts[0].ids[0].as_py())
         parts, taken = new_ids_only(batch.parts, self._registry, self._live.clock)
-        said = [self._register(part) for part in parts]
-        return self._updates(said, sorted([*batch.rejects, *taken], key=lambda reject: reject.row))
+        rejects = sorted([*batch.rejects, *taken], key=lambda reject: reject.row)
+        with self._guard.applying("subscribe"):
+            if batch.parts and self._registry.ids.type is None:
+                self._registry.ids.type = id_type(batch.parts[0].ids[0].as_py())
+            return self._updates([self._register(part) for part in parts], rejects)
 
     @property
     def _rules(self) -> Rules:
@@ -153,6 +164,7 @@ class Broker:
     def _in_order(self, kind: int, changes: Changes) -> Changes:
         return best_first(KINDS[kind], changes, self._live.table)
 
+    @one_at_a_time
     def unsubscribe(self, id: str | int) -> Updates:
         """End a subscription, silently: there are never any updates.
 
@@ -161,13 +173,17 @@ class Broker:
         UnknownId
             If there is no such subscription.
         """
-        self._end(np.array([self._number(id)], dtype=np.int32))
+        number = np.array([self._number(id)], dtype=np.int32)
+        with self._guard.applying("unsubscribe"):
+            self._end(number)
         return self._updates([])
 
+    @one_at_a_time
     def unsubscribe_many(self, ids: Iterable[Any] | pa.Table | pa.RecordBatch | pa.Array) -> Updates:
         """End many subscriptions: ids, or Arrow with a column `id`; unknown ones are in the rejects."""
         numbers, rejects = ending(ids, self._registry)
-        self._end(numbers)
+        with self._guard.applying("unsubscribe_many"):
+            self._end(numbers)
         return self._updates([], rejects)
 
     def _number(self, id: Any) -> int:
@@ -182,6 +198,7 @@ class Broker:
             self._tables[kind].remove(slots)
         self._registry.remove(numbers)
 
+    @one_at_a_time
     def move(
         self, id: str | int, lon: float | None = None, lat: float | None = None, region: Region | None = None
     ) -> Updates:
@@ -194,6 +211,7 @@ class Broker:
         """
         return self._relocate(one_move(Move(id, lon, lat, region), self._movable))
 
+    @one_at_a_time
     def move_many(self, moves: Iterable[Any] | pa.Table | pa.RecordBatch) -> Updates:
         """Move many in turn: `Move` objects, JSON forms, or an Arrow table.
 
@@ -206,30 +224,35 @@ class Broker:
         return Movable(self._registry, self.space, self.window is not None)
 
     def _relocate(self, parts: list[Moves], rejects: Iterable[Reject] = ()) -> Updates:
-        said = []
-        for kind, slots, moves in in_turns(parts, self._registry):
-            if isinstance(moves.goals, RegionRows):
-                before = self._within.move(slots, moves.goals)
-            else:
-                before = self._points[kind].move(slots, moves.goals[:, 0], moves.goals[:, 1])
-            if kind in self._keepers:
-                changes = self._keepers[kind].refresh(slots)
-            else:
-                changes = self._notifiers[kind].moved(slots, before)
-            self._tables[kind].close_gaps()
-            order = np.argsort(slots)
-            events = moves.rows[order[np.searchsorted(slots, changes.slots, sorter=order)]].astype(np.int32)
-            said.append((kind, self._in_order(kind, changes._replace(events=events))))
         n_rows = max((int(moves.rows[-1]) + 1 for moves in parts if moves.rows.size), default=0)
-        return self._updates(said, rejects, np.full(n_rows, self._live.clock))
+        turns = list(in_turns(parts, self._registry))
+        with self._guard.applying("move"):
+            said = [self._move(kind, slots, moves) for kind, slots, moves in turns]
+            return self._updates(said, rejects, np.full(n_rows, self._live.clock))
+
+    def _move(self, kind: int, slots: Ints, moves: Moves) -> tuple[int, Changes]:
+        if isinstance(moves.goals, RegionRows):
+            before = self._within.move(slots, moves.goals)
+        else:
+            before = self._points[kind].move(slots, moves.goals[:, 0], moves.goals[:, 1])
+        if kind in self._keepers:
+            changes = self._keepers[kind].refresh(slots)
+        else:
+            changes = self._notifiers[kind].moved(slots, before)
+        self._tables[kind].close_gaps()
+        order = np.argsort(slots)
+        events = moves.rows[order[np.searchsorted(slots, changes.slots, sorter=order)]].astype(np.int32)
+        return kind, self._in_order(kind, changes._replace(events=events))
 
     # Subscriptions that go to another broker
 
     @property
+    @one_at_a_time
     def subscription_ids(self) -> pa.Array:
         """The ids of all subscriptions."""
         return self._registry.ids.to_arrow(self._registry.ids.keys.numbers())
 
+    @one_at_a_time
     def export_subscriptions(self, ids: Iterable[Any] | pa.Array) -> State:
         """A copy of subscriptions with all that is theirs, for `adopt` of a broker that saw the same messages.
 
@@ -238,6 +261,7 @@ class Broker:
         """
         return copied(ids, self._holdings)
 
+    @one_at_a_time
     def adopt(self, rows: State) -> None:
         """Take subscriptions over from a broker with the same window that saw the same messages; nothing is said.
 
@@ -248,10 +272,13 @@ class Broker:
         DuplicateId
             If one of them is here already.
         """
-        adopted(rows, self._holdings)
+        check_new(rows, self._holdings)
+        with self._guard.applying("adopt"):
+            adopted(rows, self._holdings)
 
     # Messages and time
 
+    @one_at_a_time
     def publish(self, messages: Message | Mapping[str, Any] | Iterable[Any] | pa.Table | pa.RecordBatch) -> Updates:
         """Take in one message, or a batch: `Message` objects, JSON forms, or an Arrow table of their columns.
 
@@ -268,28 +295,39 @@ class Broker:
             self.space.check_point(messages.lon, messages.lat)
             same_type(messages.id, self._live.table.ids.type)
         batch = decode_messages([messages] if single else messages, self.space, self._live.table.ids.type)
-        rejects, late = list(batch.rejects), []
+        with self._guard.applying("publish"):
+            said, refused, late = self._take_in(batch)
+        if single and refused:
+            raise refused[0][1]
+        rejects = [*batch.rejects, *(Reject(row, error.field, str(error)) for row, error in refused)]
+        return Updates.concat(said or [self._updates([])], sorted(rejects, key=lambda reject: reject.row), late)
+
+    def _take_in(self, batch: MessageBatch) -> tuple[list[Updates], list[tuple[int, InvalidInput]], list[Reject]]:
+        """Publish messages that were checked: what is said, and which rows the window refused or found late."""
         said: list[Updates] = []
+        refused: list[tuple[int, InvalidInput]] = []
+        late: list[Reject] = []
         at, n = 0, batch.x.size
         while at < n:
             part = batch if n <= _CHUNK and at == 0 else batch.slice(at, min(at + _CHUNK, n))
             steps, status, n_done = self._live.admit(part)
             for row in np.flatnonzero((status == DUPLICATE) | (status == TOO_FAR_AHEAD)).tolist():
                 error = refusal(int(status[row]), part.id(row), int(part.ts[row]), self.window)
-                if single:
-                    raise error
-                rejects.append(Reject(int(part.rows[row]), error.field, str(error)))
+                refused.append((int(part.rows[row]), error))
             for row in np.flatnonzero(status == LATE).tolist():
                 clock = int(steps.clocks[np.searchsorted(steps.rows, part.rows[row])])
                 error = lateness(int(part.ts[row]), int(part.expires[row]), clock, self.window)
                 late.append(Reject(int(part.rows[row]), error.field, str(error)))
             said.append(self._take(steps))
             at += n_done
-        return Updates.concat(said or [self._updates([])], sorted(rejects, key=lambda reject: reject.row), late)
+        return said, refused, late
 
+    @one_at_a_time
     def advance(self, ts: int) -> Updates:
         """Move the clock; backwards it does nothing."""
-        return self._take(self._live.advance(instant("ts", ts)))
+        to = instant("ts", ts)
+        with self._guard.applying("advance"):
+            return self._take(self._live.advance(to))
 
     def _take(self, steps: Steps) -> Updates:
         """Let every engine see these events, then forget what ended."""
@@ -303,10 +341,15 @@ class Broker:
         self._sweeper.sweep()
         return updates
 
+    @one_at_a_time
     def reweigh(self, weights: Weights) -> Updates:
         """Change the weights of words, as one event; returns how results change."""
         if not isinstance(weights, Weights):
             raise InvalidInput("weights", weights, "must be Weights")
+        with self._guard.applying("reweigh"):
+            return self._reweigh(weights)
+
+    def _reweigh(self, weights: Weights) -> Updates:
         similar = self._points[_SIMILAR].used_slots
         before = self._fill(_SIMILAR, similar)
         self._vocabulary.set_weights(weights)
@@ -329,6 +372,7 @@ class Broker:
 
     # Questions
 
+    @one_at_a_time
     def results(self, id: str | int) -> list[tuple[str | int, float | None]]:
         """The result of a subscription now: (message id, score), best first; `Within` newest first, with no scores."""
         kind, slot = self._registry.where(self._number(id))
@@ -339,6 +383,7 @@ class Broker:
     def _result(self, kind: int, slot: int) -> tuple[Ints, Floats]:
         return self._keepers[kind].result(slot) if kind in self._keepers else self._notifiers[kind].find(slot)
 
+    @one_at_a_time
     def explain(self, id: str | int, message_id: str | int) -> Explanation:
         """The parts of a message's score for a subscription, or why it is not in the result.
 
@@ -358,12 +403,14 @@ class Broker:
             raise UnknownId("message_id", message_id, "must be the id of a live message")
         return explain(KINDS[kind], self._tables[kind], slot, message, message in found, self._around)
 
+    @one_at_a_time
     def stats(self) -> dict[str, Any]:
         """Sizes, counts of work and bytes."""
         tables = {KINDS[kind]: table for kind, table in self._tables.items()}
         engines = {KINDS[kind]: engine.stats() for kind, engine in self._engines.items()}
         return stats(tables, engines, self._registry, self._around)
 
+    @one_at_a_time
     def check(self) -> None:
         """Assert that all arrays are consistent; for tests."""
         for engine in self._engines.values():
@@ -373,6 +420,7 @@ class Broker:
 
     # Snapshots
 
+    @one_at_a_time
     def snapshot(self, path: str | os.PathLike[str]) -> None:
         """Write the whole broker to one file, whole or not at all."""
         window = self.window

@@ -54,12 +54,16 @@ def copied(ids: Iterable[Any] | pa.Array, held: Holdings) -> State:
     return rows
 
 
-def adopted(rows: State, held: Holdings) -> None:
-    """Take up what `copied` gave."""
+def check_new(rows: State, held: Holdings) -> None:
+    """Refuse subscriptions whose ids are taken."""
     for part in rows.values():
         ids = _ids(part)
         for at in np.flatnonzero(held.registry.find_many(ids) >= 0)[:1].tolist():
             raise DuplicateId("id", ids[at].as_py(), "must not be the id of another subscription")
+
+
+def adopted(rows: State, held: Holdings) -> None:
+    """Take up what `copied` gave."""
     for name, part in rows.items():
         kind = KINDS.index(name)
         numbers = held.registry.add(_ids(part), kind)
