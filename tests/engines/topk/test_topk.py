@@ -16,10 +16,9 @@ from nearcast.columns.decode import KINDS
 from nearcast.engines.topk import Settings, TopKSkype
 from nearcast.engines.topk.build import cut_cells, cut_groups
 from nearcast.engines.topk.keys import key_of, rounded_down, tilt_of
-from nearcast.engines.topk.layout import Shape
+from nearcast.engines.topk.layout import CODE_BITS, Shape
 from nearcast.errors import InvalidInput
 from nearcast.model.event import Move
-from nearcast.window.curve import CURVE_BITS
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 TOPK = KINDS.index("topk")
@@ -31,8 +30,8 @@ def shape(cell: int, groups: int) -> Shape:
 
 def test_cells_are_squares_that_share_out_the_curve() -> None:
     rng = np.random.default_rng(1)
-    spots = rng.integers(0, 1 << (2 * CURVE_BITS), 7)
-    codes = np.sort(np.concatenate([rng.integers(0, 1 << (2 * CURVE_BITS), 300), np.repeat(spots, 20)]))
+    spots = rng.integers(0, 1 << (CODE_BITS), 7)
+    codes = np.sort(np.concatenate([rng.integers(0, 1 << (CODE_BITS), 300), np.repeat(spots, 20)]))
     starts, firsts = np.zeros(codes.size, np.int64), np.zeros(codes.size, np.int64)
     n = cut_cells(codes, shape(16, 1), starts, firsts)
     starts, firsts = starts[:n], firsts[:n]
@@ -44,7 +43,7 @@ def test_cells_are_squares_that_share_out_the_curve() -> None:
         == np.searchsorted(starts, np.arange(codes.size), side="right") - 1
     ).all()
     for low, high in zip(starts, [*starts[1:], codes.size], strict=True):
-        assert high - low <= 16 or codes[low] == codes[high - 1], "too many, and not in one place"
+        assert high - low <= 16 or codes[low] == codes[high - 1], "too many, and not of one code"
 
 
 @pytest.mark.parametrize(
@@ -135,12 +134,38 @@ def test_groups_save_most_visits() -> None:
 
 
 def test_everyone_in_one_place_with_one_word() -> None:
-    """Cells that cannot be cut, groups of one alpha, equal scores everywhere."""
+    """One place that is cut into cells, groups of one alpha, equal scores everywhere."""
     n = 120 if COMPILED else 20
     town = Town(7)
     queries = [(i, nc.TopK(4, 4, "word0", k=2, alpha=0.5)) for i in range(n)]
     messages = [nc.Message(i, 4, 4 + i % 3, None, ["word0"], i) for i in range(100, 160 if COMPILED else 115)]
-    contest(Settings(cell=4, groups=2), town, nc.Window(count=10), queries, [("publish", messages)])
+    steps = [("publish", messages), ("move_many", [Move(i, 4, 5) for i in range(0, n, 2)])]
+    steps += [("unsubscribe_many", range(0, n, 3)), ("publish", [nc.Message(1000, 4, 4, "word0")])]
+    contest(Settings(cell=4, groups=2), town, nc.Window(count=10), queries, steps)
+
+
+@pytest.mark.parametrize("n_elsewhere", [0, 1000 if COMPILED else 100])
+def test_no_group_grows_without_end(n_elsewhere: int) -> None:
+    """Issue 19: subscriptions that are all alike were one group, in which each is searched one by one.
+
+    Also where the word has so many others that it is not cut anew as a whole.
+    """
+    n = 900 if COMPILED else 90
+    settings = Settings(cell=10, groups=2)
+    contender = Contender("topk", "skype", lambda table, around: TopKSkype(table, around, settings))
+    broker = broker_class(contender)(Town(3).space, nc.Window(count=10))
+    index = engine_of(broker, contender).index
+    town = Town(31)
+    broker.subscribe_many([(-1 - i, nc.TopK(*town.place(), "word0 word1", 2)) for i in range(n_elsewhere)])
+    broker.subscribe_many([(i, nc.TopK(4, 4, "word0 word1", 2)) for i in range(n)])
+    broker.check()
+    assert index.layout.groups["n"].max() <= 4 * settings.cell
+    broker.publish([nc.Message(i, 4, 4, "word0") for i in range(3)])
+    broker.move_many([Move(i, 5, 5) for i in range(n)])
+    broker.check()
+    assert index.layout.groups["n"].max() <= 4 * settings.cell
+    broker.unsubscribe_many(range(0, n, 2))
+    broker.check()
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,19 @@ from nearcast.engines.topk.groups import (
     bound_cell,
     clear_group,
     file_posting,
-    free_list,
+    find_group,
+    free_groups,
+    free_postings,
     unfile_posting,
     widen_cell,
 )
 from nearcast.engines.topk.keys import code_of, face_of, rest_of, tilt_of
-from nearcast.engines.topk.layout import BUILDS, HIDDEN_BITS, POSTING
+from nearcast.engines.topk.layout import BUILDS, CODE_BITS, HIDDEN_BITS, POSTING
 from nearcast.jit import allocating, kernel
-from nearcast.window.curve import CURVE_BITS
 
 _GROWTH = 2  # a word is cut anew when it has so many times the postings, or has shrunk by the square of it
-_DEPTH = 3 * CURVE_BITS + 4  # ranges that wait while a square is cut into quarters, again and again
+_CROWD = 4  # a cell is cut anew when one of its groups has so many times the postings of a full cell
+_DEPTH = 3 * CODE_BITS // 2 + 4  # ranges that wait while a square is cut into quarters, again and again
 
 
 @kernel
@@ -36,15 +38,15 @@ def has_outgrown(row, shape):
 
 @allocating
 def cut_cells(codes, shape, starts, firsts):
-    """Cut sorted places into squares of at most `shape.cell`; writes where each starts and its first place.
+    """Cut sorted codes into squares of at most `shape.cell`; writes where each starts and its first code.
 
-    Returns their number. A square of the quadtree is a range of the curve.
+    Returns their number. A square of the quadtree is a range of the curve; a place, too, is cut into quarters.
 
     Paper: [SKYPE] section 5.1, the quadtree.
     Departs: every word has a quadtree of its own, so that no message looks into cells where its words do not occur.
     """
     stack = np.empty((_DEPTH, 3), dtype=np.int64)
-    stack[0, 0], stack[0, 1], stack[0, 2] = 0, codes.size, 2 * CURVE_BITS
+    stack[0, 0], stack[0, 1], stack[0, 2] = 0, codes.size, CODE_BITS
     n_stack = 1
     n = 0
     while n_stack > 0:
@@ -85,17 +87,20 @@ def cut_groups(alphas, shape, lows):
 
 
 @allocating
-def collect(index, term, shape):
-    """Copies of all postings of a word, their places along the curve, and the order of these."""
-    row = index.lists[term]
-    codes = np.empty(row.n, dtype=np.int64)
-    copies = np.empty(row.n, dtype=POSTING)
+def collect(index, first, end, shape):
+    """Copies of all postings of these groups of a word, their codes, and the order of these."""
     n = 0
-    for at in range(row.start, row.start + row.n_groups):
+    for at in range(first, end):
+        n += index.groups[at].n
+    codes = np.empty(n, dtype=np.int64)
+    copies = np.empty(n, dtype=POSTING)
+    n = 0
+    for at in range(first, end):
         group = index.groups[at]
         for i in range(group.start, group.start + group.n):
             copies[n] = index.postings[i]
-            codes[n] = code_of(index.faces[copies[n].mark >> HIDDEN_BITS], shape)
+            slot = copies[n].mark >> HIDDEN_BITS
+            codes[n] = code_of(index.faces[slot], slot, shape)
             n += 1
     return copies, codes, np.argsort(codes)
 
@@ -129,43 +134,74 @@ def fill_cell(index, first, copies, members):
 
 
 @allocating
-def rebuild(index, term, shape):
-    """Cut a word into cells and groups anew; returns False, and does nothing, if there is no room."""
-    copies, codes, order = collect(index, term, shape)
+def recut(index, term, first, end, shape):
+    """Cut whole cells of a word anew: those of its groups from `first` to `end`.
+
+    Returns False, and does nothing, if there is no room.
+    """
+    copies, codes, order = collect(index, first, end, shape)
     n = order.size
     starts = np.empty(n + 1, dtype=np.int64)
     firsts = np.empty(n + 1, dtype=np.int64)
     n_cells = cut_cells(codes[order], shape, starts, firsts)
-    starts[n_cells] = n
+    starts[n_cells], firsts[0] = n, index.groups[first].code
     lows = np.empty(n + shape.groups, dtype=np.float64)
     cell_of = np.empty(n + shape.groups, dtype=np.int64)
-    n_groups = 0
+    n_new = 0
     for cell in range(n_cells):
         alphas = np.empty(starts[cell + 1] - starts[cell], dtype=np.float64)
         for i in range(alphas.size):
             alphas[i] = copies[order[starts[cell] + i]].alpha
-        n_new = cut_groups(np.sort(alphas), shape, lows[n_groups:])
-        cell_of[n_groups : n_groups + n_new] = cell
-        n_groups += n_new
-    if not block_fits(index.group_blocks, index.groups.size, block_class(n_groups)):
+        n_more = cut_groups(np.sort(alphas), shape, lows[n_new:])
+        cell_of[n_new : n_new + n_more] = cell
+        n_new += n_more
+    row, groups = index.lists[term], index.groups
+    n_groups = row.n_groups - (end - first) + n_new
+    if not block_fits(index.group_blocks, groups.size, block_class(n_groups)):
         return False
-    if index.posting_blocks[USED] + 2 * n + n_groups > index.postings.size:
+    if index.posting_blocks[USED] + 2 * n + n_new > index.postings.size:
         return False
-    row = index.lists[term]
-    free_list(index, term)
-    row.start = take_block(index.group_blocks, index.groups["start"], block_class(n_groups))
-    row.n_groups, row.built = n_groups, n
-    groups = index.groups
-    for at in range(row.start + n_groups - 1, row.start - 1, -1):
-        cell = cell_of[at - row.start]
-        clear_group(groups[at], firsts[cell], lows[at - row.start])
-        if at + 1 < row.start + n_groups and groups[at + 1].code == groups[at].code:
+    before, after = groups[row.start : first].copy(), groups[end : row.start + row.n_groups].copy()
+    free_postings(index, first, end)
+    free_groups(index, term)
+    row.start = take_block(index.group_blocks, groups["start"], block_class(n_groups))
+    row.n_groups = n_groups
+    first = np.int64(row.start) + before.size
+    groups[row.start : first] = before
+    groups[first + n_new : first + n_new + after.size] = after
+    for at in range(first + n_new - 1, first - 1, -1):
+        cell = cell_of[at - first]
+        clear_group(groups[at], firsts[cell], lows[at - first])
+        if at + 1 < first + n_new and groups[at + 1].code == groups[at].code:
             groups[at].n_more = groups[at + 1].n_more + 1
-        if at > row.start and cell_of[at - row.start - 1] == cell:
+        if at > first and cell_of[at - first - 1] == cell:
             continue
         fill_cell(index, at, copies, order[starts[cell] : starts[cell + 1]])
     index.work[BUILDS] += 1
     return True
+
+
+@kernel
+def rebuild(index, term, shape):
+    """Cut a word into cells and groups anew; returns False, and does nothing, if there is no room."""
+    row = index.lists[term]
+    if not recut(index, term, np.int64(row.start), np.int64(row.start) + row.n_groups, shape):
+        return False
+    row.built = row.n
+    return True
+
+
+@kernel
+def thin_out(index, term, slot, shape):
+    """Cut the cell that a subscription belongs to anew if it is crowded; returns False if there is no room for that.
+
+    Most cells are not until the whole word is cut anew: this is for one place that grows much faster than the word.
+    """
+    face = index.faces[slot]
+    first, at = find_group(index, term, code_of(face, slot, shape), face.alpha)
+    if index.groups[at].n < _CROWD * max(shape.cell, group_size(shape)):
+        return True
+    return recut(index, term, first, first + index.groups[first].n_more + 1, shape)
 
 
 @kernel
@@ -174,9 +210,12 @@ def make_ready(index, subscriptions, slot, shape):
     row = subscriptions.rows[slot]
     n_postings = 0
     for i in range(row.term_start, row.term_start + row.n_terms):
-        own = index.lists[subscriptions.terms[i]]
+        term = subscriptions.terms[i]
+        own = index.lists[term]
         if own.n_groups > 0:
-            if has_outgrown(own, shape) and not rebuild(index, subscriptions.terms[i], shape):
+            if has_outgrown(own, shape) and not rebuild(index, term, shape):
+                return False
+            if not thin_out(index, term, slot, shape):
                 return False
             n_postings += block_room(block_class(own.n + 1))
         else:
@@ -192,12 +231,12 @@ def file_many(index, slots, first, subscriptions, idf, buffers, shape):
     terms, counts = subscriptions.terms, subscriptions.counts
     for i in range(first, slots.size):
         slot = slots[i]
-        if not make_ready(index, subscriptions, slot, shape):
-            return i
         row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
         face = index.faces[slot]
         face_of(face, row, scale, buffers[slot].floor, shape.metric)
-        code = code_of(face, shape)
+        if not make_ready(index, subscriptions, slot, shape):
+            return i
+        code = code_of(face, slot, shape)
         for j in range(row.term_start, row.term_start + row.n_terms):
             file_posting(index, slot, terms[j], code, rest_of(terms, counts, row, scale, idf, j))
     return slots.size
@@ -208,7 +247,7 @@ def unfile_many(index, slots, subscriptions, shape):
     """Take subscriptions out; words that have shrunk are cut anew where there is room."""
     for slot in slots:
         row = subscriptions.rows[slot]
-        code = code_of(index.faces[slot], shape)
+        code = code_of(index.faces[slot], slot, shape)
         for i in range(row.term_start, row.term_start + row.n_terms):
             term = subscriptions.terms[i]
             n_left = unfile_posting(index, slot, term, code)

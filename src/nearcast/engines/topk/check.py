@@ -24,7 +24,7 @@ def check_index(index: SubscriptionLayout, shape: Shape, table: PointTable, buff
         row, scale, face = layout.rows[slot], layout.scales[slot], index.faces[slot]
         face_of(right[0], row, scale, buffers[slot].floor, shape.metric)
         assert face == right[0]
-        code = code_of(face, shape)
+        code = code_of(face, slot, shape)
         for at in range(row.term_start, row.term_start + row.n_terms):
             term = int(layout.terms[at])
             group, filed_so = filed.pop((slot, term))

@@ -35,12 +35,17 @@ def find_group(index, term, code, alpha):
     """The first group of the cell of a word that a place belongs to, and the group of an alpha in it."""
     groups = index.groups
     row = index.lists[term]
-    first = np.int64(row.start)
-    end = first + row.n_groups
+    start = np.int64(row.start)
+    first, end = start, start + row.n_groups
+    while end - first > 1:
+        middle = (first + end) >> 1
+        if groups[middle].code <= code:
+            first = middle
+        else:
+            end = middle
+    while first > start and groups[first - 1].code == groups[first].code:
+        first -= 1
     after = first + groups[first].n_more + 1
-    while after < end and groups[after].code <= code:
-        first = after
-        after = first + groups[first].n_more + 1
     at = first
     while at + 1 < after and groups[at + 1].low <= alpha:
         at += 1
@@ -127,13 +132,18 @@ def take_posting(index, at, slot):
 
 
 @kernel
-def free_list(index, term):
-    """Give back all groups of a word."""
-    row = index.lists[term]
-    for at in range(row.start, row.start + row.n_groups):
+def free_postings(index, first, end):
+    """Give back the postings of these groups."""
+    for at in range(first, end):
         group = index.groups[at]
         if group.room >= 0:
             give_block(index.posting_blocks, index.postings["mark"], group.room, group.start)
+
+
+@kernel
+def free_groups(index, term):
+    """Give back all groups of a word, whose postings are given back or copied elsewhere."""
+    row = index.lists[term]
     if row.n_groups > 0:
         give_block(index.group_blocks, index.groups["start"], block_class(row.n_groups), row.start)
     row.n_groups = 0
@@ -165,7 +175,8 @@ def unfile_posting(index, slot, term, code):
     bound_cell(index.groups, first)
     row.n -= 1
     if row.n == 0:
-        free_list(index, term)
+        free_postings(index, row.start, row.start + row.n_groups)
+        free_groups(index, term)
     return row.n
 
 
@@ -176,7 +187,7 @@ def refile(index, subscriptions, idf, slot, floor, shape):
     row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
     face = index.faces[slot]
     face.floor = floor
-    code = code_of(face, shape)
+    code = code_of(face, slot, shape)
     index.work[REFILED] += 1
     for i in range(row.term_start, row.term_start + row.n_terms):
         rest = rest_of(terms, counts, row, scale, idf, i)

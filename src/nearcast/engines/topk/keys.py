@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from nearcast.engines.topk.layout import WHOLE
+from nearcast.engines.topk.layout import SPREAD_BITS, WHOLE
 from nearcast.jit import kernel
 from nearcast.space.distance import HAVERSINE
 from nearcast.window.curve import grid_line, hilbert, to_point
@@ -141,9 +141,14 @@ def tilt_of(alpha):
 
 
 @kernel
-def code_of(face, shape):
-    """Where along the curve a subscription lies. Latitudes are taken by their sines."""
+def code_of(face, slot, shape):
+    """Where along the curve a subscription lies, then some bits of its slot. Latitudes are taken by their sines.
+
+    Whoever has the same words, place and alpha would otherwise be in one group, in which everybody is searched one by
+    one: 200,000 alike took 39 s to end (2026-12).
+    """
     x, y = np.float64(face.x), np.float64(face.y)
     if shape.metric == HAVERSINE:
         x, y = np.float64(math.atan2(y, x) * (180.0 / math.pi)), np.float64(face.z)
-    return hilbert(grid_line(x, shape.x, shape.x_scale), grid_line(y, shape.y, shape.y_scale))
+    place = hilbert(grid_line(x, shape.x, shape.x_scale), grid_line(y, shape.y, shape.y_scale))
+    return place << SPREAD_BITS | ((np.int64(slot) * 2654435769) & 0xFFFFFFFF) >> (32 - SPREAD_BITS)

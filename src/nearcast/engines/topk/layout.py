@@ -1,7 +1,8 @@
 """The subscription index as arrays: for each word its cells, their groups, and the postings of groups.
 
 A **posting** is one word of a subscription. Postings of a word that lie near each other are a **cell**, a square of the
-quadtree along a Hilbert curve; a cell is cut into **groups** of subscriptions with about the same alpha; in a group
+quadtree along a Hilbert curve; those in one place are spread over some cells at random, so that no cell grows without
+end. A cell is cut into **groups** of subscriptions with about the same alpha; in a group
 postings are sorted by their **key**, the share of a message's words from this one on that the subscription needs at
 least, wherever the message lies. The groups of a word lie side by side, cell after cell; what concerns a whole cell is
 in its first group.
@@ -12,6 +13,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nearcast.columns.arena import Array, Longs, record
+from nearcast.window.curve import CURVE_BITS
+
+SPREAD_BITS = 14  # of a slot, that tell apart who lies in one place
+CODE_BITS = 2 * CURVE_BITS + SPREAD_BITS
 
 FACE = record(  # a subscription as it is filed, rounded: `face_of` in keys.py tells why it may
     ("x", "f4"),  # its point, see window/curve.py
@@ -27,7 +32,7 @@ LIST = record(  # of a word
     ("built", "i4"),  # postings when it was cut into cells
 )
 GROUP = record(
-    ("code", "i8"),  # the cell: from this place along the curve on
+    ("code", "i8"),  # the cell: from this code on, see `code_of` in keys.py
     ("x0", "f4"),  # a box around the points of the cell
     ("y0", "f4"),
     ("z0", "f4"),
@@ -86,7 +91,7 @@ class SubscriptionLayout(NamedTuple):
 class Shape(NamedTuple):
     """How words are cut, and where the curve runs."""
 
-    cell: int  # most postings of a cell, unless they lie in one place
+    cell: int  # most postings of a cell when it is cut
     groups: int  # of a full cell
     metric: int
     x: float
