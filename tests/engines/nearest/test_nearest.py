@@ -166,6 +166,29 @@ def test_what_nobody_uses_goes_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> No
         assert last < 4 * first
 
 
+def test_a_sweep_goes_no_more_than_twice_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 19: subscriptions that are all alike have few lists, which were swept once for each of them."""
+    sweep_early(monkeypatch)
+    sweep_some, swept = grid_index.sweep_some, []
+
+    def sweep(grid: Any, filed: Any, n_places: int) -> None:
+        swept.append((n_places, grid.lists.size))
+        sweep_some(grid, filed, n_places)
+
+    monkeypatch.setattr(grid_index, "sweep_some", sweep)
+    n = 500 if COMPILED else 50
+    broker = nc.Broker(nc.Space(PLANE), nc.Window(count=10))
+    engine = engine_in(broker)
+    broker.subscribe_many([(i, nc.Nearest(4, 4, "w0 w1", 2, "any")) for i in range(n)])
+    broker.move_many([Move(i, 5, 5) for i in range(n)])
+    broker.check()
+    broker.unsubscribe_many(range(n // 2))
+    broker.check()
+    assert swept
+    assert all(n_places <= 2 * n_lists < n for n_places, n_lists in swept)
+    assert engine.stats()["any"]["dead"] == 0
+
+
 @pytest.mark.parametrize(
     ("made", "field"),
     [

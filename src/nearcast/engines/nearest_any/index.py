@@ -136,7 +136,8 @@ class GridIndex:
 
     def _sweep(self, filed: Array, n_slots: int) -> None:
         if self._layout.heads[N_DEAD] > self._n_filed // 32 + _LEAST:
-            sweep_some(self._layout, filed, _PACE * n_slots)
+            # Twice around is enough for everything, whatever lists are removed on the way.
+            sweep_some(self._layout, filed, min(_PACE * n_slots, 2 * self._layout.lists.size))
             grid, heads = self._layout, self._layout.heads
             if 2 * grid.lists.size > 3 * (heads[N_LISTS] + _LEAST):
                 self._layout = self._relisted(5 * int(heads[N_LISTS]) // 4 + 16)
