@@ -8,19 +8,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nearcast.columns.arena import Ints, Longs
-from nearcast.engines.within.layout import (
-    CLAUSE,
-    N_HELD,
-    N_LEAVES,
-    NOTHING,
-    UNRANKED,
-    VERSION,
-)
+from nearcast.engines.within.backlog import LONG, position_of, put_off
+from nearcast.engines.within.layout import CLAUSE, N_HELD, N_LEAVES, NOTHING, UNRANKED, VERSION
 from nearcast.engines.within.store import add_entry, class_of, class_room, copy_held, free_leaf, new_leaf
 from nearcast.engines.within.trace import trace
 from nearcast.jit import NEED_ROOM, kernel
 
 NEED_PATH = -2  # a path was longer than its scratch
+NEED_LATE = -4  # room for what is put off
 _LOOK_AGAIN = 64  # least number of changes between two looks at a node's drift
 _FIRST_ROOM = 2  # entries that a new leaf has room for
 
@@ -34,6 +29,8 @@ class Work(NamedTuple):
     drifting: Ints  # int32[]: nodes whose drift is to be looked at
     thin: Ints  # int32[]: parts whose node has few entries left
     n_todo: Longs  # int64[3]: entries of overfull, drifting and thin
+    late: Longs  # int64[]: what is put off to the end of the batch, see backlog.py
+    n_late: Longs  # int64[1]
 
 
 OVERFULL, DRIFTING, THIN = range(3)
@@ -66,6 +63,12 @@ def room_for_leaf(tree, at):
 def room_to_note(work, n):
     """Can so many more be noted of every kind?"""
     return max(work.n_todo[0], work.n_todo[1], work.n_todo[2]) + n <= work.overfull.size
+
+
+@kernel
+def room_to_put_off(work, n):
+    """Can so many more be put off?"""
+    return work.n_late[0] + n <= work.late.size
 
 
 @kernel
@@ -132,15 +135,6 @@ def insert_entries(tree, ranks, entries, first, origin, most, since, work):
 
 
 @kernel
-def position_of(held, start, n_rows, slot, clause):
-    """Where in a leaf the entry of a subscription's clause stands."""
-    for at in range(start, start + n_rows):
-        if held[at].slot == slot and held[at].tags & CLAUSE == clause:
-            return at
-    return NOTHING
-
-
-@kernel
 def take_entry(tree, at, entry):
     """Take an entry out of the leaf below a part, whose weight does not count it any more.
 
@@ -165,9 +159,10 @@ def note_thin(tree, at, fewest, work):
 
 @kernel
 def remove_entries(tree, ranks, entries, first, origin, fewest, work):
-    """Take entries from `first` on out of all their leaves; returns how many are done, and NEED_ROOM, NEED_PATH or 0.
+    """Take entries from `first` on out of all their leaves; returns how many are done, and what is needed, or 0.
 
-    The topmost part on a path whose node has fewer than `fewest` entries left goes to work.thin.
+    What is left of a batch when all are done, `settle` must do. The topmost part on a path whose node has fewer than
+    `fewest` entries left goes to work.thin.
     """
     for i in range(first, entries.size):
         entry = entries[i]
@@ -176,11 +171,16 @@ def remove_entries(tree, ranks, entries, first, origin, fewest, work):
             return i, NEED_PATH
         if not has_room(tree, work, n):
             return i, NEED_ROOM
+        if not room_to_put_off(work, n):
+            return i, NEED_LATE
         thin = False
         for j in range(n):
             part = tree.parts[work.path[j]]
-            part.now -= 1
             child = part.child
+            if child < 0 and part.now > LONG:
+                put_off(work, work.path[j], i, False)
+                continue
+            part.now -= 1
             if child >= 0:
                 count_change(tree, work, child, part.now)
                 thin = thin or note_thin(tree, work.path[j], fewest, work)

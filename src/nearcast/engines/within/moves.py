@@ -7,15 +7,17 @@ regions are never formed, since they misjudge borders: `compare` decides by "in 
 
 from __future__ import annotations
 
+from nearcast.engines.within.backlog import LONG, position_of, put_off
 from nearcast.engines.within.compare import NEW, OLD, look_through
 from nearcast.engines.within.filing import (
+    NEED_LATE,
     NEED_PATH,
     count_change,
     note_thin,
-    position_of,
     put_entry,
     room_for_leaf,
     room_to_note,
+    room_to_put_off,
     take_entry,
     widen,
 )
@@ -107,15 +109,20 @@ def has_room_to_move(tree, work, n):
 
 
 @kernel
-def refile(tree, new, n, most, fewest, since, work):
+def refile(tree, news, i_new, n, limits, work):
     """Take an entry out of the leaves that are old on its path of `n`, and file it in those that are new.
 
-    Keeps: the weight of a part is the number of entries below it.
+    Keeps: the weight of a part is the number of entries below it, but for long leaves with entries that wait.
     """
     thin = False
+    new = news[i_new]
+    most, fewest, since = limits
     for i in range(n):
         at, sides = work.path[i], work.path_ranks[i]
         part = tree.parts[at]
+        if sides & OLD and part.child < 0 and part.now > LONG:
+            put_off(work, at, i_new, sides == OLD | NEW)
+            continue
         if sides == OLD | NEW:
             if part.child < 0:
                 place = position_of(tree.held, part.start, part.now, new.slot, new.tags & CLAUSE)
@@ -137,7 +144,8 @@ def follow_entries(tree, ranks, olds, news, first, limits, look, work, told):
     """Refile entries from `first` on if they moved, and tell what changes for their subscriptions.
 
     `olds` have the place in the batch for a slot. `limits` are the most entries of a leaf, the fewest of a node, and
-    since when new leaves know messages. Returns how many are done, and NEED_ROOM, NEED_PATH, NEED_TOLD or 0.
+    since when new leaves know messages. Returns how many are done, and what is needed, or 0. What is left of a batch
+    when all are done, `settle` must do.
     """
     moves = look.sides == OLD | NEW
     for i in range(first, news.size):
@@ -146,6 +154,8 @@ def follow_entries(tree, ranks, olds, news, first, limits, look, work, told):
             return i, NEED_PATH
         if moves and not has_room_to_move(tree, work, n):
             return i, NEED_ROOM
+        if not room_to_put_off(work, n):
+            return i, NEED_LATE
         if moves:
             widen_cuts(tree, ranks, news[i], n, limits[2], work)
         if look.lists:
@@ -153,5 +163,5 @@ def follow_entries(tree, ranks, olds, news, first, limits, look, work, told):
             if code != 0:
                 return i, code
         if moves:
-            refile(tree, news[i], n, limits[0], limits[1], limits[2], work)
+            refile(tree, news, i, n, limits, work)
     return news.size, 0

@@ -74,6 +74,7 @@ class Telling:
                 told = self._told = told._replace(**grown)
             else:
                 tree.make_room(code)
+        tree.settle(news)
         fell = slots[told.fell[: slots.size]]
         told.counts[STAMP] += slots.size
         self.n_asked += slots.size

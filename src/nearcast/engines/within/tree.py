@@ -6,15 +6,25 @@ import math
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Ints, State
+from nearcast.columns.arena import Array, Ints, State, with_room
 from nearcast.columns.subscriptions import WithinTable
 from nearcast.engines.contract import Surroundings
+from nearcast.engines.within.backlog import settle
 from nearcast.engines.within.build import BY_COST, WORDS_FIRST, Plan
 from nearcast.engines.within.build import SPACE_FIRST as BY_SPACE_FIRST
 from nearcast.engines.within.building import Building
 from nearcast.engines.within.choose import EVEN_CUTS, HEURISTIC_CUTS, OPTIMAL_CUTS
 from nearcast.engines.within.drift import drift
-from nearcast.engines.within.filing import DRIFTING, NEED_PATH, OVERFULL, THIN, Work, insert_entries, remove_entries
+from nearcast.engines.within.filing import (
+    DRIFTING,
+    NEED_LATE,
+    NEED_PATH,
+    OVERFULL,
+    THIN,
+    Work,
+    insert_entries,
+    remove_entries,
+)
 from nearcast.engines.within.layout import (
     CURSOR,
     ENTRY,
@@ -54,6 +64,7 @@ _ROWS_PER_EVENT = 16  # rows of a rebuild handled for every event of a call
 _ROWS_PER_CALL = (4096, 32_768)  # at least and at most in one call
 _ROWS_EARNED = 4  # by every event since the last rebuild; what drifted waits until its rows are earned
 _LISTED_PER_ENTRY = 16  # at most so many live messages for one entry are sent through a new tree at once
+_MOST_LATE = 1024  # entries that wait for which room is kept
 _ALL_SLOTS = np.zeros(0, dtype=np.bool_)
 
 
@@ -165,6 +176,18 @@ class Tree:
         while done < entries.size:
             done, code = remove_entries(self.layout, ranks, entries, done, origin, self.settings.leaf // 2, self.work)
             self.make_room(code)
+        self.settle(entries)
+
+    def settle(self, entries: Array) -> None:
+        """Do what was put off while these entries were taken out or moved."""
+        n = int(self.work.n_late[0])
+        if n:
+            late = self.work.late[:n]
+            order = np.lexsort((entries["slot"][(late & 0xFFFFFFFF) >> 1], late >> 32))
+            settle(self.layout, entries, late[order], np.zeros(self.table.slots.capacity, np.int32))
+            self.work.n_late[0] = 0
+            if n > _MOST_LATE:
+                self.work = self.work._replace(late=np.zeros(_MOST_LATE, np.int64))
 
     def moved(self, slots: Ints, since: int) -> None:
         """Subscriptions were just filed elsewhere."""
@@ -179,6 +202,9 @@ class Tree:
     def make_room(self, code: int) -> None:
         if code == NEED_PATH:
             self._lengthen_path()
+        elif code == NEED_LATE:
+            late = self.work.late
+            self.work = self.work._replace(late=with_room(late, 2 * late.size))
         elif code == NEED_ROOM:  # more than there is, as nobody says how much was missing
             tree, heads = self.layout, self.layout.heads
             n_leaves, n_held = tree.leaves.size - int(heads[N_LEAVES]), tree.held.size - int(heads[N_HELD])
@@ -361,8 +387,10 @@ class Tree:
 
 def _new_work(size: int, old: Work | None = None) -> Work:
     """Scratch of this size; what is to be done is carried over."""
-    work = Work._make([*(np.zeros(size, np.int32) for _ in range(5)), np.zeros(3, np.int64)])
+    longs = (np.zeros(n, np.int64) for n in (3, _MOST_LATE, 1))
+    work = Work._make([*(np.zeros(size, np.int32) for _ in range(5)), *longs])
     if old is not None:
+        work = work._replace(late=old.late, n_late=old.n_late)
         for name in ("overfull", "drifting", "thin", "n_todo"):
             getattr(work, name)[: getattr(old, name).size] = getattr(old, name)
     return work
