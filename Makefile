@@ -4,9 +4,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/ready
 KERNELS := tests/columns tests/space tests/text tests/window
+LIBRARY := tests/model tests/text tests/space tests/columns tests/window tests/engines tests/contract tests/broker tests/test_signatures.py
 RIVALS := $(wildcard tests/bench/test_*rivals.py)
 
-.PHONY: demo test figures cluster-test lint kernels clean
+.PHONY: demo test test-tools test-oldest test-newest figures cluster-test lint kernels clean
 
 demo: $(READY)
 	$(BIN)/nearcast demo
@@ -17,6 +18,21 @@ test: $(READY)
 	$(MAKE) -j2 lint kernels
 	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 2 --dist loadscope $(RIVALS:%=--ignore=%) -k 'not work_is_as_accepted'
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadscope $(KERNELS)
+
+# What some tests would otherwise skip for: a browser and a Redis server, from the system's packages.
+test-tools:
+	command -v chromium && command -v redis-server || { \
+		root=$$(test "$$(id -u)" = 0 || echo sudo); \
+		$$root apt-get update -qq && $$root apt-get install -y -qq --no-install-recommends chromium redis-server; }
+
+# Both ends of the ranges in pyproject.toml: the oldest with Python 3.11, the newest of everything with Python 3.13.
+test-oldest: PINS := -c constraints-oldest.txt
+test-oldest: OTHER := python3.11
+test-newest: OTHER := python3.13
+test-oldest test-newest:
+	$(OTHER) -m venv .venv-$@
+	.venv-$@/bin/pip install --quiet --disable-pip-version-check $(PINS) -e . hypothesis pandas pytest pytest-xdist
+	.venv-$@/bin/pytest -n 2 --dist loadscope $(LIBRARY)
 
 # The rivals of the benchmarks against the brute force, and the counts of work of every figure.
 figures: $(READY)
@@ -41,4 +57,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 clean:
-	rm -rf .venv out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* out .pytest_cache .mypy_cache .ruff_cache .hypothesis

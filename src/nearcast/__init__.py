@@ -8,6 +8,8 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+__version__ = "0.2.0"
+
 if TYPE_CHECKING:
     from nearcast.broker import Broker
     from nearcast.broker.explain import Explanation

@@ -7,6 +7,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from nearcast import __version__
 from nearcast.errors import NearcastError
 
 # Name -> one line of help. The module of the same name in this package is imported only when it is called.
@@ -29,6 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"nearcast {__version__}")
     parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of the above")
     return parser
 
