@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from nearcast.text.keys import Keys, find_one
+from nearcast.text.key_arrays import find_one
+from nearcast.text.keys import Keys
 from nearcast.text.strings import arrow_bytes
 
 # few letters, so that equal keys are common; one long key now and then, so that the arena grows in one step
