@@ -57,11 +57,12 @@ class KeysMachine(RuleBasedStateMachine):
             if self.found.get(key) == number:
                 del self.found[key]
 
-    @precondition(lambda self: self.found)
-    @rule(data=st.data())
-    def hide(self, data):
-        hidden = data.draw(st.lists(st.sampled_from(sorted(self.found)), unique=True))
-        self.keys.hide_many(np.array([self.found.pop(key) for key in hidden], np.int32))
+    @rule(batch=st.lists(KEY, max_size=30))
+    def replace(self, batch):
+        for key, number in zip(batch, self.keys.replace_many(*packed(batch)).tolist(), strict=True):
+            assert number not in self.held
+            self.held[number] = key
+            self.found[key] = number
 
     @rule(batch=st.lists(KEY, max_size=30))
     def find(self, batch):

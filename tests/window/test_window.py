@@ -78,22 +78,17 @@ class Watched:
         batch = decode_messages(messages, PLANE, self.live.table.ids.type)
         assert not batch.rejects
         said: list[tuple[int, list[Any]]] = []
-        at = 0
-        while at < len(messages):
-            part = batch.slice(at, len(messages))
-            steps, status, n_done = self.live.admit(part)
-            assert 0 < n_done == status.size
-            expired = dict(zip(steps.rows.tolist(), self._expired(steps), strict=True))
-            events = {row: i for i, row in enumerate(steps.rows.tolist())}
-            for i, code in enumerate(status.tolist()):
-                row = at + i
-                assert (row in events) == (code in (ADMITTED, LATE))
-                if row in events:
-                    assert (steps.arrivals[events[row]] != NOBODY) == (code == ADMITTED)
-                said.append((code, expired.get(row, [])))
-            self.live.release(steps)
-            self.check()
-            at += n_done
+        steps, status = self.live.admit(batch)
+        assert status.size == len(messages)
+        expired = dict(zip(steps.rows.tolist(), self._expired(steps), strict=True))
+        events = {row: i for i, row in enumerate(steps.rows.tolist())}
+        for row, code in enumerate(status.tolist()):
+            assert (row in events) == (code in (ADMITTED, LATE))
+            if row in events:
+                assert (steps.arrivals[events[row]] != NOBODY) == (code == ADMITTED)
+            said.append((code, expired.get(row, [])))
+        self.live.release(steps)
+        self.check()
         return said
 
     def advance(self, ts: int) -> list[Any]:

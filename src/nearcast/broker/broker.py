@@ -310,7 +310,7 @@ class Broker:
         at, n = 0, batch.x.size
         while at < n:
             part = batch if n <= _CHUNK and at == 0 else batch.slice(at, min(at + _CHUNK, n))
-            steps, status, n_done = self._live.admit(part)
+            steps, status = self._live.admit(part)
             for row in np.flatnonzero((status == DUPLICATE) | (status == TOO_FAR_AHEAD)).tolist():
                 error = refusal(int(status[row]), part.id(row), int(part.ts[row]), self.window)
                 refused.append((int(part.rows[row]), error))
@@ -319,7 +319,7 @@ class Broker:
                 error = lateness(int(part.ts[row]), int(part.expires[row]), clock, self.window)
                 late.append(Reject(int(part.rows[row]), error.field, str(error)))
             said.append(self._take(steps))
-            at += n_done
+            at += part.x.size
         return said, refused, late
 
     @one_at_a_time

@@ -90,6 +90,10 @@ class Ids:
         """Slots of ids that can be found from now on, where they are new; the type must be fixed."""
         return self._remember(self.keys.add_many(*ids), ids)
 
+    def replace_many(self, ids: IdBytes) -> Ints:
+        """New slots of ids that are found from now on, instead of equal ones; the type must be fixed."""
+        return self._remember(self.keys.replace_many(*ids), ids)
+
     def store_many(self, ids: IdBytes) -> Ints:
         """New slots of ids that are never found; the type must be fixed."""
         return self._remember(self.keys.store_many(*ids), ids)

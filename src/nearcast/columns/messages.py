@@ -298,7 +298,7 @@ class MessageTable:
             where = ranges(terms.row_start[:-1][chosen], n_terms)
             words = terms.terms[where], terms.counts[where]
         self.ids.type = self.ids.type or batch.id_type
-        slots = self.ids.add_many(ids) if self._unique_ids else self.ids.store_many(ids)
+        slots = self.ids.replace_many(ids) if self._unique_ids else self.ids.store_many(ids)
         self._rows = with_room(self._rows, self.ids.keys.capacity)
         rows = np.zeros(chosen.size, dtype=MESSAGE)
         rows["sequence"], rows["x"], rows["y"] = sequences, batch.x[chosen], batch.y[chosen]

@@ -167,6 +167,31 @@ def add_many(layout: KeysLayout, data: Bytes, starts: Starts, first: Whole, near
 
 
 @kernel
+def replace_many(layout: KeysLayout, data: Bytes, starts: Starts, first: Whole, near: Starts, out: Numbers) -> int:
+    """Give each key from `first` on a new number, found instead of any that an equal key had; return as `add_many`."""
+    counters = layout.counters
+    for i in range(first, out.size):
+        if (i - first) % BLOCK == 0:
+            approach(layout, data, starts, i, near)
+        key_hash = near[(i - first) % BLOCK]
+        at = seek(layout, data, starts[i], starts[i + 1], key_hash)
+        before = layout.slots[at]
+        if before == EMPTY and 4 * (counters[HASHED] + 1) > 3 * layout.slots.size:
+            return i
+        number = write_one(layout, data, starts[i], starts[i + 1])
+        if number == NEED_ROOM:
+            return i
+        if before == EMPTY:
+            counters[HASHED] += 1
+        else:
+            layout.entries[before & LOW]["hashed"] = 0
+        layout.slots[at] = key_hash << 32 | number
+        layout.entries[number]["hashed"] = 1
+        out[i] = number
+    return out.size
+
+
+@kernel
 def store_many(layout: KeysLayout, data: Bytes, starts: Starts, first: Whole, out: Numbers) -> int:
     """Give each key from `first` on a new number that cannot be found; return as `add_many` does."""
     for i in range(first, out.size):
@@ -219,15 +244,6 @@ def free_many(layout: KeysLayout, numbers: Numbers) -> int:
         counters[LIVE] -= 1
         n += 1
     return n
-
-
-@kernel
-def hide_many(layout: KeysLayout, numbers: Numbers) -> None:
-    """Make the keys of `numbers` unfindable; each must be findable now."""
-    for i in range(numbers.size):
-        unfile(layout, np.int64(numbers[i]))
-        layout.entries[numbers[i]]["hashed"] = 0
-        layout.counters[HASHED] -= 1
 
 
 @kernel

@@ -28,8 +28,8 @@ from nearcast.text.key_arrays import (
     copy_many,
     find_many,
     free_many,
-    hide_many,
     refile,
+    replace_many,
     store_many,
 )
 from nearcast.text.strings import Bytes, Starts, strings_to_arrow
@@ -100,6 +100,20 @@ class Keys:
             done = add_many(self.layout, data, starts, done, near, out)
         return out
 
+    def replace_many(self, data: Bytes, starts: Starts) -> Numbers:
+        """A new number for each key, which is the one that is found from now on.
+
+        Equal keys, from before or of this very call, can still be read and freed, but no longer be found.
+        """
+        out = np.empty(len(starts) - 1, np.int32)
+        near = np.empty(BLOCK + 1, np.int64)
+        done = replace_many(self.layout, data, starts, 0, near, out)
+        while done < len(out):
+            self._grow_slots()
+            self._grow_entries(1, int(starts[done + 1] - starts[done]))
+            done = replace_many(self.layout, data, starts, done, near, out)
+        return out
+
     def store_many(self, data: Bytes, starts: Starts) -> Numbers:
         """A new number for each key, equal or not; these keys can be read and freed, never found."""
         out = np.empty(len(starts) - 1, np.int32)
@@ -117,10 +131,6 @@ class Keys:
         # A compaction walks all numbers: asking for a dead byte per number keeps its cost in step with the frees.
         if dead > max(int(self._counters[ARENA_END]) // 2, _LEAST_DEAD, self.capacity):
             self._compact()
-
-    def hide_many(self, numbers: Numbers) -> None:
-        """Keys that can still be read and freed, but no longer be found: an equal key may be added beside them."""
-        hide_many(self.layout, numbers)
 
     def take(self, numbers: Numbers) -> tuple[Bytes, Starts]:
         """The bytes of the keys of `numbers`, and where each starts."""

@@ -107,10 +107,10 @@ def is_live(row, last, clock, count):
 
 @allocating
 def admit_rows(ts, expires, found, groups, messages, limits, last, clock, out):
-    """Decide every row of a batch in order; returns how many rows were decided.
+    """Decide every row of a batch in order.
 
-    `found` is the slot that holds the row's id already, or -1; rows of one id share a group. Stops early before a row
-    whose id belonged to a message that came and died inside this very batch: that one must be released first.
+    `found` is the slot that holds the row's id already, or -1; rows of one id share a group. An id may come and go
+    several times in one batch.
     """
     newest = np.full(ts.size, -1, dtype=np.int64)  # by group: the last row admitted
     for row in range(ts.size):
@@ -140,15 +140,12 @@ def admit_rows(ts, expires, found, groups, messages, limits, last, clock, out):
                     out.status[row] = DUPLICATE
                     out.lasts[row], out.clocks[row] = last, clock
                     continue
-                if before >= 0:
-                    return row
                 newest[groups[row]] = row
             out.status[row] = ADMITTED
             last += 1
         clock = now
         out.ts[row], out.expires_at[row] = at, ends
         out.lasts[row], out.clocks[row] = last, clock
-    return ts.size
 
 
 class LiveMessages:
@@ -176,12 +173,8 @@ class LiveMessages:
         self._expiries = ExpiryHeap()
         self._expired = np.zeros(0, dtype=np.int32)  # scratch
 
-    def admit(self, batch: MessageBatch) -> tuple[Steps, Ints, int]:
-        """Take in rows from the front of a batch.
-
-        Returns the events, the status of each row decided, and how many rows that is; the rest of the batch must be
-        given again after `release`.
-        """
+    def admit(self, batch: MessageBatch) -> tuple[Steps, Ints]:
+        """Take in a batch; returns the events, and the status of each row. `release` must follow."""
         n = batch.x.size
         messages = self.table.layout
         found = groups = np.zeros(0, dtype=np.int32)
@@ -189,20 +182,15 @@ class LiveMessages:
             found = self.table.ids.keys.find_many(*batch.ids)
             groups = group_ids(batch.ids)
         out = Admission(np.zeros(n, np.int32), *(np.zeros(n, np.int64) for _ in range(4)))
-        n_done = admit_rows(batch.ts, batch.expires, found, groups, messages, self.limits, self.last, self.clock, out)
-        status = out.status[:n_done]
+        admit_rows(batch.ts, batch.expires, found, groups, messages, self.limits, self.last, self.clock, out)
+        status = out.status
         chosen = np.flatnonzero(status == ADMITTED)
         events = np.flatnonzero((status == ADMITTED) | (status == LATE))
-        arrivals = np.full(n_done, NOBODY, dtype=np.int32)
+        arrivals = np.full(n, NOBODY, dtype=np.int32)
         if chosen.size:
-            if self.limits.unique_ids:
-                self.table.ids.keys.hide_many(
-                    found[chosen][found[chosen] >= 0]
-                )  # dead, but seen by engines until release
-            part = batch.slice(0, n_done) if n_done < n else batch
-            terms = encode_batch(part, self.vocabulary)
+            terms = encode_batch(batch, self.vocabulary)
             arrivals[chosen] = self.table.store(
-                part, terms, chosen, out.lasts[chosen], out.ts[chosen], out.expires_at[chosen]
+                batch, terms, chosen, out.lasts[chosen], out.ts[chosen], out.expires_at[chosen]
             )
             if self.window is not None:
                 self.index.add(self.table.layout, self.vocabulary.idf, arrivals[chosen])
@@ -210,7 +198,7 @@ class LiveMessages:
             self.table.ids.type = self.table.ids.type or batch.id_type
         self.n_late += int((status == LATE).sum())
         steps = self._steps(batch.rows[events], arrivals[events], out.lasts[events], out.clocks[events])
-        return steps, status, n_done
+        return steps, status
 
     def advance(self, ts: int) -> Steps:
         """A step of the clock; backwards it does nothing."""
