@@ -20,6 +20,7 @@ from contract.contenders import Town
 from numba import types
 
 import nearcast as nc
+from nearcast.broker.warm import compile_kernels
 from nearcast.columns.decode import KINDS
 from nearcast.jit import KERNELS
 
@@ -114,7 +115,17 @@ def a_second_life_compiles_nothing(folder: Path) -> None:
     assert [kernel.__name__ for kernel in KERNELS if len(kernel.signatures) != before[kernel]] == []
 
 
-@pytest.mark.parametrize("check", [every_kernel_has_one_signature, a_second_life_compiles_nothing])
+def the_warm_up_compiles_everything(folder: Path) -> None:
+    compile_kernels()
+    before = {kernel: len(kernel.signatures) for kernel in KERNELS}
+    exercise(folder)
+    later = {kernel.__name__ for kernel in KERNELS if len(kernel.signatures) != before[kernel]}
+    assert later <= {"mark_of", "known_since"}  # which `check` calls by themselves, and nothing else
+
+
+@pytest.mark.parametrize(
+    "check", [every_kernel_has_one_signature, a_second_life_compiles_nothing, the_warm_up_compiles_everything]
+)
 def test_alone(check: Callable[[Path], None], tmp_path: Path) -> None:
     """In a process of its own: other tests call kernels in ways of their own."""
     here = Path(__file__)

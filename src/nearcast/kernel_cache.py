@@ -24,6 +24,8 @@ from typing import Any
 import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
+from nearcast.compile_progress import PROGRESS
+
 _CONFIG: Any = numba.config  # its settings appear at run time, unknown to type checkers
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([\w.]+))", re.M)
 _UNUSED_DAYS = 30  # after which folders of earlier versions go
@@ -47,7 +49,7 @@ def module_digest(module: str) -> str:
 
 
 def _reached(module: str) -> set[str]:
-    reached = {__name__}  # which shapes no code
+    reached = {__name__}  # which shapes no code, nor does what it imports
     left = [module]
     while left:
         name = left.pop()
@@ -145,13 +147,19 @@ class KernelCache(FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """A file that is damaged, or cannot be read, counts as none: the kernel is compiled again."""
+        found = None
         try:
-            return super().load_overload(sig, target_context)
+            found = super().load_overload(sig, target_context)
         except (OSError, EOFError, ValueError, pickle.UnpicklingError, AttributeError, ImportError, IndexError):
-            return None
+            with contextlib.suppress(OSError):
+                self.flush()
+        if found is None:
+            PROGRESS.begin()
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """A folder that is full or read-only keeps nothing; what was compiled works all the same."""
+        PROGRESS.advance()
         with contextlib.suppress(OSError):
             super().save_overload(sig, data)
 

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from nearcast.compile_progress import PROGRESS
 from nearcast.errors import BrokenBroker, NestedCall
 
 # What `signal` wraps: it turns every number into an enum and back, 3 us a call instead of 0.06 (2026-11).
@@ -150,7 +151,10 @@ def one_at_a_time(method: Callable[Concatenate[B, P], R]) -> Callable[Concatenat
     def call(self: B, /, *args: P.args, **kwargs: P.kwargs) -> R:
         with self._guard.turn():
             self._guard.check()
-            return method(self, *args, **kwargs)
+            try:
+                return method(self, *args, **kwargs)
+            finally:
+                PROGRESS.end()
 
     return call
 

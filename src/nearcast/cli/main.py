@@ -15,6 +15,7 @@ COMMANDS = {
     "run": "answer subscriptions over files or watched folders of messages, on Spark",
     "plan": "tell how evenly subscriptions spread over shards, and how many shards to take",
     "demo": "run the pipeline on a made-up city and write a report with a map",
+    "warm": "compile kernels ahead, so that nobody waits later",
     "bench": "measure the benchmarks of a checkout, and show what was recorded",
 }
 

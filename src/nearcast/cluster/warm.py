@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import nearcast as nc
+from nearcast.broker.warm import compile_kernels as compile_for_brokers
 from nearcast.cluster.decode import Decoder
 from nearcast.cluster.intake import ordered, with_words
 from nearcast.cluster.partition import fit
@@ -43,6 +44,7 @@ _HALVES = (("within",), ("similar", "topk", "nearest"))  # kinds whose kernels t
 
 def compile_kernels(kinds: tuple[str, ...] = (*_HALVES[0], *_HALVES[1])) -> None:
     """Have a throw-away shard process a few events of every sort, and be written and restored in between."""
+    compile_for_brokers(kinds)
     weights = nc.Weights.fit(["a b", "é"])
     shard = Shard(0, nc.Broker(nc.Space((0, 0, 2, 2)), nc.Window(count=3, age=10.0), weights))
     for round_ in range(3):

@@ -1,0 +1,87 @@
+"""Compiles the kernels of query kinds ahead, by living through a few events of every sort in a throw-away broker."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from nearcast.broker.broker import Broker
+from nearcast.columns.decode import KINDS
+from nearcast.model.message import Message
+from nearcast.space.space import Space
+from nearcast.text.weights import Weights
+from nearcast.window.window import Window
+
+_PLACE: dict[str, Any] = {"lon": 1, "lat": 1, "keywords": "a b"}
+_RING = [[[0, 0], [2, 0], [2, 2], [0, 0]]]
+_QUERIES: tuple[dict[str, Any], ...] = (
+    {"kind": "within", "region": [0, 0, 2, 2], "keywords": "a OR (b AND NOT c)"},
+    {"kind": "within", "region": {"type": "Circle", "coordinates": [1, 1], "radius": 9}, "keywords": ["a"]},
+    {"kind": "within", "region": {"type": "Polygon", "coordinates": _RING}, "keywords": "a"},
+    {"kind": "similar", **_PLACE, "delta": 0.5, "tau": 0.1},
+    {"kind": "topk", **_PLACE, "k": 1},
+    {"kind": "nearest", **_PLACE, "k": 1},
+    {"kind": "nearest", **_PLACE, "k": 1, "match": "any"},
+)
+_MANY = 600  # more subscriptions than one leaf or list holds, so that indexes split, and more messages than live
+
+
+def compile_kernels(kinds: Collection[str] = KINDS) -> None:
+    """Compile what these kinds need, unless that was done before."""
+    for metric, window in (
+        ("euclidean", Window(count=400, age=10.0)),
+        ("haversine", Window(count=90)),
+        ("euclidean", None),
+    ):
+        for kind in kinds:
+            if window is not None or kind != "topk":
+                _live([query for query in _QUERIES if query["kind"] == kind], Space((0, 0, 2, 2), metric), window)
+
+
+def _live(queries: list[dict[str, Any]], space: Space, window: Window | None) -> None:
+    broker = Broker(space, window, Weights.fit(["a b", "é"]))
+    for round_ in range(3):
+        first = round_ * 10_000
+        broker.publish(list(_messages(first)))
+        broker.subscribe_many([{"id": first + _MANY, **queries[0]}])  # a few, when many messages are live
+        to: dict[str, Any] = {"region": [0, 0, 1, 1]} if "region" in queries[0] else {"lon": 0.5, "lat": 0.5}
+        may_move = window is not None or queries[0]["kind"] != "nearest"
+        if may_move:
+            broker.move_many([{"id": first + _MANY, **to}] * _MANY)
+        broker.publish(list(_messages(first + 2_000)))
+        broker.subscribe_many([{"id": first + n, **query} for n, query in enumerate(_crowd(queries))])
+        broker.publish(list(_messages(first + 1_000)))
+        broker.publish(pa.table({"id": [first + 9_000], "lon": [1.0], "lat": [1.0], "text": ["a b"], "ts": [first]}))
+        if may_move:
+            broker.move_many([{"id": first + n, **to} for n in range(len(queries))])
+        for message, _ in broker.results(first):
+            broker.explain(first, message)
+        broker.reweigh(Weights.fit(["a c", "b", "é"]))
+        broker.advance(first + 5_000)
+        broker.unsubscribe_many(range(first, first + _MANY // 2))
+        with tempfile.TemporaryDirectory() as folder:
+            broker.snapshot(Path(folder) / "snapshot")
+            broker = Broker.restore(Path(folder) / "snapshot")
+        rows = broker.export_subscriptions(broker.subscription_ids)
+        broker.unsubscribe_many(broker.subscription_ids)
+        broker.adopt(rows)
+        broker.check()
+
+
+def _crowd(queries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for n in range(_MANY):
+        query = {**queries[n % len(queries)], **({"expires": 8_000} if n % 7 == 6 else {})}
+        if "lon" in query:
+            query |= {"lon": n % 11 / 5, "lat": n % 13 / 6, "keywords": "abc"[n % 3]}
+        if "k" in query:
+            query["k"] = 1 + n % 5
+        yield query
+
+
+def _messages(first: int) -> Iterator[Message]:
+    for n in range(_MANY):
+        yield Message(first + n, n % 17 / 8, n % 19 / 9, "a é b c"[: 2 + n % 5], ts=first + n // 2)
