@@ -134,6 +134,7 @@ class Broker:
         parts, taken = new_ids_only(batch.parts, self._registry, self._live.clock)
         rejects = sorted([*batch.rejects, *taken], key=lambda reject: reject.row)
         with self._guard.applying("subscribe"):
+            self._sweeper.sweep()
             if batch.parts and self._registry.ids.type is None:
                 self._registry.ids.type = id_type(batch.parts[0].ids[0].as_py())
             return self._updates([self._register(part) for part in parts], rejects)
@@ -176,6 +177,7 @@ class Broker:
         number = np.array([self._number(id)], dtype=np.int32)
         with self._guard.applying("unsubscribe"):
             self._end(number)
+            self._sweeper.sweep()
         return self._updates([])
 
     @one_at_a_time
@@ -184,6 +186,7 @@ class Broker:
         numbers, rejects = ending(ids, self._registry)
         with self._guard.applying("unsubscribe_many"):
             self._end(numbers)
+            self._sweeper.sweep()
         return self._updates([], rejects)
 
     def _number(self, id: Any) -> int:
@@ -274,6 +277,7 @@ class Broker:
         """
         check_new(rows, self._holdings)
         with self._guard.applying("adopt"):
+            self._sweeper.sweep()
             adopted(rows, self._holdings)
 
     # Messages and time

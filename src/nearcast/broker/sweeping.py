@@ -16,7 +16,10 @@ _LEAST = 4096  # words or messages not worth a sweep
 
 
 class Sweeper:
-    """Sweeps when there is twice as much as the last sweep left, so that its cost stays in step with what comes in."""
+    """Sweeps when there is twice as much as the last sweep left, so that its cost stays in step with what comes in.
+
+    Whatever brings words must ask: messages and subscriptions alike.
+    """
 
     def __init__(
         self,
@@ -43,7 +46,9 @@ class Sweeper:
 
     def _sweep_messages(self) -> None:
         table = self._live.table
-        if len(self._nearest) and len(table) <= 2 * self._n_kept + _LEAST:
+        if not len(table):
+            self._n_kept = 0
+        if not len(table) or (len(self._nearest) and len(table) <= 2 * self._n_kept + _LEAST):
             return
         held = np.zeros(table.ids.keys.capacity, dtype=bool)
         if len(self._nearest):
