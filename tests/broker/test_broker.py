@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import nearcast as nc
-from nearcast.broker.sweeping import Sweeper
+from nearcast.broker.vacuum import Sweeper
 from nearcast.columns.decode import KINDS
 
 NAN, INF = float("nan"), float("inf")
@@ -487,7 +487,7 @@ def test_late_messages_are_counted_and_notify_nobody() -> None:
 
 
 def test_without_a_window_nothing_is_kept_but_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearcast.broker.sweeping._LEAST", 50)
+    monkeypatch.setattr("nearcast.broker.vacuum._LEAST", 50)
     broker = filled()
     assert broker.results("0") == broker.results("1") == []
     assert [id for id, _ in broker.results("2")] == ["0", "1"]
@@ -504,7 +504,7 @@ def test_without_a_window_nothing_is_kept_but_the_nearest(monkeypatch: pytest.Mo
 
 
 def test_words_that_nothing_holds_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearcast.broker.sweeping._LEAST", 50)
+    monkeypatch.setattr("nearcast.broker.vacuum._LEAST", 50)
     broker = nc.Broker(nc.Space((0, 0, 8, 8)), nc.Window(count=10))
     broker.subscribe("n", nc.Nearest(0, 0, "keep", k=2))
     broker.subscribe("w", nc.Within(nc.Box(0, 0, 8, 8), "keep AND NOT never"))
@@ -523,7 +523,7 @@ def test_words_of_subscriptions_that_come_and_go_are_forgotten(
     window: nc.Window | None, many: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Issue 19: only messages and the clock had words swept, so that they grew without end while none came."""
-    monkeypatch.setattr("nearcast.broker.sweeping._LEAST", 50)
+    monkeypatch.setattr("nearcast.broker.vacuum._LEAST", 50)
     sweep_words, sweeps = Sweeper._sweep_words, []
 
     def counted(sweeper: Sweeper) -> None:

@@ -12,13 +12,13 @@ import pyarrow as pa
 from nearcast.broker import snapshot
 from nearcast.broker.explain import Explanation, explain
 from nearcast.broker.guard import Guard, one_at_a_time
-from nearcast.broker.handing import Holdings, adopted, check_new, copied
-from nearcast.broker.intake import ending, lateness, new_ids_only, refusal
 from nearcast.broker.moves import Movable, in_turns, many_moves, one_move
+from nearcast.broker.ordering import best_first, to_updates
 from nearcast.broker.registry import Registry, unknown
-from nearcast.broker.saying import best_first, to_updates
+from nearcast.broker.rejects import ending, lateness, new_ids_only, refusal
 from nearcast.broker.stats import stats
-from nearcast.broker.sweeping import Sweeper
+from nearcast.broker.transfer import Holdings, adopted, check_new, copied
+from nearcast.broker.vacuum import Sweeper
 from nearcast.columns.arena import Array, Floats, Ints, State
 from nearcast.columns.clauses import pack_clauses
 from nearcast.columns.decode import KINDS, Part, Rules, check_subscription, decode_subscriptions

@@ -12,7 +12,7 @@ from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.rows import is_sound
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import identity
-from nearcast.text.keys import Keys
+from nearcast.text.key_table import Keys
 from nearcast.text.strings import arrow_bytes
 
 IdBytes = tuple[Array, Longs]  # uint8 data and int64 starts: row i is data[starts[i]:starts[i + 1]]

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast.jit import kernel
-from nearcast.text.key_arrays import KeysLayout, Numbers
-from nearcast.text.keys import Keys, State
+from nearcast.text.key_kernels import KeysLayout, Numbers
+from nearcast.text.key_table import Keys, State
 from nearcast.text.strings import Bytes, Starts, Whole
 from nearcast.text.weights import Weights
 from nearcast.text.words import Words

@@ -15,8 +15,8 @@ from nearcast.errors import InvalidInput
 from nearcast.jit import kernel
 from nearcast.model.checks import string
 from nearcast.model.words import fold
-from nearcast.text.key_arrays import Numbers
-from nearcast.text.keys import Keys, State
+from nearcast.text.key_kernels import Numbers
+from nearcast.text.key_table import Keys, State
 from nearcast.text.strings import Bytes, Starts, arrow_bytes
 from nearcast.text.words import Words, from_lists, tokenise
 

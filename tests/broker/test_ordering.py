@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearcast.broker.saying import best_first
+from nearcast.broker.ordering import best_first
 from nearcast.columns.messages import MESSAGE
 from nearcast.engines.contract import NO_CHANGES, Changes
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast.text.key_arrays import (
+from nearcast.text.key_kernels import (
     ARENA_DEAD,
     ARENA_END,
     BLOCK,

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from nearcast.text.key_arrays import find_one
-from nearcast.text.keys import Keys
+from nearcast.text.key_kernels import find_one
+from nearcast.text.key_table import Keys
 from nearcast.text.strings import arrow_bytes
 
 # few letters, so that equal keys are common; one long key now and then, so that the arena grows in one step

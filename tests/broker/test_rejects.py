@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from nearcast.broker.intake import ending
 from nearcast.broker.registry import Registry
+from nearcast.broker.rejects import ending
 
 
 def registry_of(ids: list[Any]) -> Registry:
