@@ -21,7 +21,7 @@ from numba import types
 
 import nearcast as nc
 from nearcast.broker.warm import compile_kernels
-from nearcast.columns.decode import KINDS
+from nearcast.columns.decode_subscriptions import KINDS
 from nearcast.jit import KERNELS
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"

@@ -11,8 +11,8 @@ from bench.cases.messages import Stream, admit, batches
 from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from bench.judge import same_score
 from nearcast import Window
-from nearcast.columns.decode import Rules, decode_subscriptions
-from nearcast.columns.subscriptions import PointRows, PointTable
+from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
+from nearcast.columns.subscription_tables import PointRows, PointTable
 from nearcast.engines.checks import NEAREST, TOPK
 from nearcast.engines.contract import Surroundings
 from nearcast.engines.search import best_live

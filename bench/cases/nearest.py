@@ -14,8 +14,8 @@ from bench.cases.within import STOP_WORDS, compare
 from bench.figure import Case, Counts, Stopwatch
 from nearcast import Window
 from nearcast.columns.arena import Ints
-from nearcast.columns.decode import Rules, decode_subscriptions
-from nearcast.columns.subscriptions import PointRows, PointTable
+from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
+from nearcast.columns.subscription_tables import PointRows, PointTable
 from nearcast.engines.checks import NEAREST
 from nearcast.engines.contract import Surroundings
 from nearcast.engines.keeping import policy_of

@@ -18,8 +18,8 @@ from nearcast.cluster.sample import Sample
 from nearcast.cluster.sets import space_sets
 from nearcast.cluster.touching import touching
 from nearcast.columns.arena import Ints, with_room
-from nearcast.columns.decode import Rules, decode_subscriptions
-from nearcast.columns.subscriptions import PointRows, PointTable
+from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
+from nearcast.columns.subscription_tables import PointRows, PointTable
 from nearcast.engines.checks import NEAREST
 from nearcast.engines.contract import Surroundings
 from nearcast.engines.keeping import policy_of

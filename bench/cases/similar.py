@@ -16,8 +16,8 @@ from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from bench.judge import bag_of
 from nearcast import Broker, Space
 from nearcast.columns.arena import Ints
-from nearcast.columns.decode import KINDS, Rules, decode_subscriptions
-from nearcast.columns.subscriptions import PointRows, PointTable
+from nearcast.columns.decode_subscriptions import KINDS, Rules, decode_subscriptions
+from nearcast.columns.subscription_tables import PointRows, PointTable
 from nearcast.engines.contract import Changes, Surroundings
 from nearcast.engines.oracle import SimilarOracle
 from nearcast.text.vocabulary import Vocabulary

@@ -14,8 +14,8 @@ from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from nearcast import Broker, Window
 from nearcast.columns.arena import Ints
 from nearcast.columns.clauses import pack_clauses
-from nearcast.columns.decode import KINDS, Rules, decode_subscriptions
-from nearcast.columns.subscriptions import WithinRows, WithinTable
+from nearcast.columns.decode_subscriptions import KINDS, Rules, decode_subscriptions
+from nearcast.columns.subscription_tables import WithinRows, WithinTable
 from nearcast.engines.contract import Changes, Surroundings
 from nearcast.engines.oracle import WithinOracle
 from nearcast.text.vocabulary import Vocabulary

@@ -13,7 +13,7 @@ from bench.cases.within import BATCH, Delivery, Drawing, Standing, compare
 from bench.figure import Counts, Stopwatch, WrongAnswer
 from nearcast import Broker, Window
 from nearcast.columns.arena import Array, Ints
-from nearcast.columns.shapes import box_rows
+from nearcast.columns.regions import box_rows
 from nearcast.engines.contract import Changes
 from nearcast.engines.oracle import WithinOracle
 from nearcast.workload import datasets

@@ -15,7 +15,7 @@ from bench.cases.within import BATCH, Delivery, Drawing, Standing
 from bench.figure import Stopwatch, WrongAnswer
 from nearcast import InvalidInput, SetupError
 from nearcast.columns.arena import Ints
-from nearcast.columns.subscriptions import WithinTable
+from nearcast.columns.subscription_tables import WithinTable
 from nearcast.workload import datasets
 
 _AGES = 10  # parts of a dataset, oldest first, that subscriptions are drawn from in turn

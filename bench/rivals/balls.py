@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, ranges, with_room
-from nearcast.columns.messages import MessageLayout
-from nearcast.columns.shapes import box_rows
-from nearcast.columns.subscriptions import PointLayout, PointTable, WithinRows, WithinTable
+from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.regions import box_rows
+from nearcast.columns.subscription_tables import PointLayout, PointTable, WithinRows, WithinTable
 from nearcast.engines.contract import Stats, Surroundings
 from nearcast.engines.nearest import NearestEngine
 from nearcast.engines.reach import draw_box, level_of

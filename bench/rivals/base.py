@@ -16,7 +16,7 @@ from bench.rivals.clauses import ENTRY, Entries, count_words, entries_of
 from bench.rivals.lists import Lists
 from bench.rivals.match import Probes, Work, match_many
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
-from nearcast.columns.subscriptions import WithinLayout, WithinTable
+from nearcast.columns.subscription_tables import WithinLayout, WithinTable
 from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
 from nearcast.engines.oracle import WithinOracle
 from nearcast.window.window import Steps

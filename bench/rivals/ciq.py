@@ -14,7 +14,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, with_room
 from nearcast.columns.scores import gather, scatter
-from nearcast.columns.subscriptions import PointTable
+from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.buffers import N_TOUCHED
 from nearcast.engines.checks import NO_MATCH, TOPK, rank
 from nearcast.engines.contract import Changes, Stats, Surroundings

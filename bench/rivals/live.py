@@ -14,8 +14,8 @@ from bench.rivals.clauses import SURE, Entries, first_clause
 from bench.rivals.lists import NO_KEY, NOT_THERE, Lists, claim_head, find_head
 from bench.rivals.match import MATCHED, TOUCHED, VERIFIED, mark
 from nearcast.columns.arena import Array, Ints, Longs, record, with_room
-from nearcast.columns.messages import MessageLayout
-from nearcast.columns.subscriptions import WithinLayout, in_region
+from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.subscription_tables import WithinLayout, in_region
 from nearcast.jit import kernel
 from nearcast.space.cells import cell_index
 from nearcast.window.window import is_live

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from bench.rivals.clauses import SURE, first_clause, well_inside
 from bench.rivals.lists import NOT_THERE, find_head
 from nearcast.columns.arena import Array, Ints, Longs
-from nearcast.columns.shapes import BOX
-from nearcast.columns.subscriptions import in_region
+from nearcast.columns.regions import BOX
+from nearcast.columns.subscription_tables import in_region
 from nearcast.jit import kernel
 from nearcast.space.regions import in_box
 

@@ -8,7 +8,7 @@ from bench.rivals.base import Filing
 from bench.rivals.clauses import Entries
 from bench.rivals.live import Found, Levels, LiveLists, Search, note_levels_of, search_lists
 from nearcast.columns.arena import Array, Ints, Longs, with_room
-from nearcast.columns.subscriptions import WithinTable
+from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
 from nearcast.window.window import Steps
 

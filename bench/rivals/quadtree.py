@@ -8,8 +8,8 @@ from bench.rivals.base import Filing
 from bench.rivals.cells import Tree, cells_of, new_tree
 from bench.rivals.clauses import Entries
 from nearcast.columns.arena import Array, Floats, Ints, Longs, ranges
-from nearcast.columns.messages import MessageLayout
-from nearcast.columns.subscriptions import WithinTable
+from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import Surroundings
 from nearcast.jit import kernel
 

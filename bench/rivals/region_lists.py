@@ -9,8 +9,8 @@ import numpy as np
 
 from bench.rivals.words_only import WordsOnly, WordsOnlyEngine
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
-from nearcast.columns.messages import MessageLayout
-from nearcast.columns.subscriptions import PointLayout
+from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.contract import Stats
 from nearcast.engines.nearest_any import GridIndex, Settings
 from nearcast.space.distance import wrap

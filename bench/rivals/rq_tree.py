@@ -8,7 +8,7 @@ from bench.rivals.cells import DEEPEST, level_of, pack
 from bench.rivals.clauses import Entries
 from bench.rivals.quadtree import IN_ROOT, Quadtrees
 from nearcast.columns.arena import Array, Ints, Longs, with_room
-from nearcast.columns.subscriptions import WithinTable
+from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import Surroundings
 from nearcast.jit import kernel
 from nearcast.space.cells import cell_index

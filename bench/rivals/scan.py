@@ -10,8 +10,8 @@ from bench.rivals.base import Rival
 from bench.rivals.clauses import first_clause, round_down, round_up
 from bench.rivals.match import MATCHED, TOUCHED, VERIFIED, Work, mark
 from nearcast.columns.arena import Array, Ints, with_room
-from nearcast.columns.shapes import CIRCLE
-from nearcast.columns.subscriptions import WithinLayout, WithinTable, in_region
+from nearcast.columns.regions import CIRCLE
+from nearcast.columns.subscription_tables import WithinLayout, WithinTable, in_region
 from nearcast.engines.contract import Surroundings
 from nearcast.jit import kernel
 from nearcast.space.distance import EUCLIDEAN

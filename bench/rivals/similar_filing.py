@@ -12,7 +12,7 @@ from bench.rivals.lists import Lists, ListsLayout
 from bench.rivals.similar_base import Centre, SimilarRival, Where, to_units
 from bench.rivals.similar_tree import Tree, load, place_all
 from nearcast.columns.arena import Array, Floats, Ints, Longs, record, with_room
-from nearcast.columns.subscriptions import PointTable
+from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import Stats, Surroundings
 from nearcast.jit import kernel
 

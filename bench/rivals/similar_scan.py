@@ -27,7 +27,7 @@ from bench.rivals.similar_base import (
 )
 from nearcast.columns.arena import Array, Ints, Ragged, record, with_room
 from nearcast.columns.scores import gather, scatter, similar_score
-from nearcast.columns.subscriptions import PointTable
+from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.checks import similarity
 from nearcast.engines.contract import Surroundings
 from nearcast.engines.oracle.match import Matches

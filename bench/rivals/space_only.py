@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, with_room
-from nearcast.columns.messages import MessageLayout
-from nearcast.columns.subscriptions import POINT, PointLayout
+from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.subscription_tables import POINT, PointLayout
 from nearcast.engines.nearest import NearestEngine
 from nearcast.engines.nearest_any import GridIndex, Settings
 from nearcast.space.space import Space

@@ -10,7 +10,7 @@ from bench.rivals.clauses import Entries
 from bench.rivals.live import GRID, GRID_SIDE, Levels, key_at
 from bench.rivals.moving import Moving
 from nearcast.columns.arena import Array, Ints, Longs, with_room
-from nearcast.columns.subscriptions import WithinTable
+from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import Surroundings
 from nearcast.jit import kernel
 from nearcast.space.cells import cell_index

@@ -12,7 +12,7 @@ from bench.rivals.lists import NO_KEY, home
 from bench.rivals.quadtree import IN_ROOT, LIFE, Quadtrees
 from bench.rivals.rq_tree import SHORT, note_levels
 from nearcast.columns.arena import Array, Floats, Ints, Longs, record, with_room
-from nearcast.columns.subscriptions import WithinTable
+from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import Surroundings
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.cells import cell_index

@@ -10,7 +10,7 @@ from bench.rivals.base import Filing
 from bench.rivals.cells import pack
 from bench.rivals.clauses import Entries
 from nearcast.columns.arena import Array, Ints, Longs, with_room
-from nearcast.columns.subscriptions import WithinTable
+from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import Surroundings
 from nearcast.jit import kernel
 from nearcast.space.cells import Bounds, cell_index

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
-from nearcast.columns.subscriptions import PointLayout
+from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.buffers import BUFFER
 from nearcast.engines.nearest import NearestEngine
 from nearcast.engines.nearest_any import GridIndex, Settings

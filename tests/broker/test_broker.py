@@ -12,7 +12,7 @@ import pytest
 
 import nearcast as nc
 from nearcast.broker.vacuum import Sweeper
-from nearcast.columns.decode import KINDS
+from nearcast.columns.decode_subscriptions import KINDS
 
 NAN, INF = float("nan"), float("inf")
 HUGE = 10**400

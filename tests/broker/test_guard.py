@@ -17,7 +17,7 @@ import pytest
 from contract.contenders import Town
 
 import nearcast as nc
-from nearcast.columns.decode import KINDS
+from nearcast.columns.decode_subscriptions import KINDS
 from nearcast.window.window import LiveMessages
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"

@@ -16,8 +16,8 @@ from contract.contenders import Town
 import nearcast as nc
 from nearcast.broker.moves import in_turns
 from nearcast.broker.registry import Registry
-from nearcast.columns.moves import Moves, from_objects
-from nearcast.columns.shapes import box_rows
+from nearcast.columns.decode_moves import Moves, from_objects
+from nearcast.columns.regions import box_rows
 from nearcast.errors import InvalidInput
 from nearcast.model.codec import move_from_json
 from nearcast.model.event import Move

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearcast.broker.ordering import best_first
-from nearcast.columns.messages import MESSAGE
+from nearcast.columns.message_table import MESSAGE
 from nearcast.engines.contract import NO_CHANGES, Changes
 
 N_MESSAGES = 8

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.broker.registry import Registry
-from nearcast.columns.messages import FOREVER
+from nearcast.columns.message_table import FOREVER
 
 
 def add(

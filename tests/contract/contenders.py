@@ -11,7 +11,7 @@ from definitions import Ground
 from strategies import METHODS, Event, Seeded, Setting, StreamMaker, make_setting
 
 import nearcast as nc
-from nearcast.columns.decode import KINDS
+from nearcast.columns.decode_subscriptions import KINDS
 from nearcast.engines.checks import NEAREST, TOPK
 from nearcast.engines.nearest import NearestEngine
 from nearcast.engines.nearest_all import Settings as OrderedSettings

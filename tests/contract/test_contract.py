@@ -15,7 +15,7 @@ from strategies import Event, Seeded
 
 import nearcast as nc
 from contract.contenders import CONTENDERS, Contender, Judge, Town, broker_class, engine_of, made, stream, table_of
-from nearcast.columns.shapes import region_rows
+from nearcast.columns.regions import region_rows
 from nearcast.engines.contract import Changes
 from nearcast.errors import InvalidInput
 from nearcast.model.update import Update

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import nearcast as nc
-from nearcast.columns.messages import FOREVER, MESSAGE, MessageLayout
-from nearcast.columns.subscriptions import ENDED, POINT, SCALE, PointLayout
+from nearcast.columns.message_table import FOREVER, MESSAGE, MessageLayout
+from nearcast.columns.subscription_tables import ENDED, POINT, SCALE, PointLayout
 from nearcast.engines.blocks import USED
 from nearcast.engines.buffers import MOST_MARK, N_BUFFERED, N_TAKEN, has_room, leave
 from nearcast.engines.results import Results

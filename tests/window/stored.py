@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from nearcast.columns.messages import MESSAGE, MessageLayout
+from nearcast.columns.message_table import MESSAGE, MessageLayout
 from nearcast.space.space import Space
 from nearcast.window.question import Moment
 

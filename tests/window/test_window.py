@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nearcast.columns.messages import FOREVER, decode_messages
+from nearcast.columns.message_table import FOREVER, decode_messages
 from nearcast.errors import InvalidInput
 from nearcast.model.message import Message
 from nearcast.space.space import Space

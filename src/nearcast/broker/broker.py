@@ -21,12 +21,12 @@ from nearcast.broker.transfer import Holdings, adopted, check_new, copied
 from nearcast.broker.vacuum import Sweeper
 from nearcast.columns.arena import Array, Floats, Ints, State
 from nearcast.columns.clauses import pack_clauses
-from nearcast.columns.decode import KINDS, Part, Rules, check_subscription, decode_subscriptions
+from nearcast.columns.decode_moves import Moves
+from nearcast.columns.decode_subscriptions import KINDS, Part, Rules, check_subscription, decode_subscriptions
 from nearcast.columns.ids import id_type, same_type
-from nearcast.columns.messages import MessageBatch, as_message, decode_messages
-from nearcast.columns.moves import Moves
-from nearcast.columns.shapes import RegionRows
-from nearcast.columns.subscriptions import PointTable, WithinRows, WithinTable
+from nearcast.columns.message_table import MessageBatch, as_message, decode_messages
+from nearcast.columns.regions import RegionRows
+from nearcast.columns.subscription_tables import PointTable, WithinRows, WithinTable
 from nearcast.columns.updates import Updates
 from nearcast.engines.contract import NO_CHANGES, Changes, Keeper, Notifier, Surroundings, difference
 from nearcast.engines.nearest import NearestEngine

@@ -10,7 +10,7 @@ import numpy as np
 from nearcast.columns.arena import Ints
 from nearcast.columns.clauses import split_clauses
 from nearcast.columns.scores import gather, scatter
-from nearcast.columns.subscriptions import PointTable, WithinTable, in_region
+from nearcast.columns.subscription_tables import PointTable, WithinTable, in_region
 from nearcast.engines.checks import NEAREST, NO_MATCH, TOPK, rank, similarity
 from nearcast.engines.contract import Surroundings
 from nearcast.model.query import MATCHES, MEASURES

@@ -9,9 +9,9 @@ import numpy as np
 
 from nearcast.broker.registry import Registry, unknown
 from nearcast.columns.arena import Array, Ints
-from nearcast.columns.decode import KINDS
-from nearcast.columns.moves import Moves, from_objects, sure_moves
-from nearcast.columns.rows import as_table, is_sound, mappings, rows_of
+from nearcast.columns.arrow_rows import as_table, is_sound, mappings, rows_of
+from nearcast.columns.decode_moves import Moves, from_objects, sure_moves
+from nearcast.columns.decode_subscriptions import KINDS
 from nearcast.errors import InvalidInput
 from nearcast.model.codec import move_from_json
 from nearcast.model.event import Move

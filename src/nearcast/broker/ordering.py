@@ -8,8 +8,8 @@ import numpy as np
 
 from nearcast.broker.registry import Registry
 from nearcast.columns.arena import Floats, Ints, Longs, ranges
-from nearcast.columns.messages import MessageTable
-from nearcast.columns.subscriptions import PointTable, WithinTable
+from nearcast.columns.message_table import MessageTable
+from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.columns.updates import Updates
 from nearcast.engines.contract import Changes, together
 from nearcast.jit import kernel

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from nearcast.broker.registry import Registry, unknown
 from nearcast.columns.arena import Ints
-from nearcast.columns.decode import Part
+from nearcast.columns.arrow_rows import rows_of
+from nearcast.columns.decode_subscriptions import Part
 from nearcast.columns.ids import bulk_ids, group_ids, id_bytes
-from nearcast.columns.rows import rows_of
 from nearcast.errors import DuplicateId, InvalidInput
 from nearcast.model.update import Reject
 from nearcast.window.window import DUPLICATE, Window

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nearcast.broker.registry import Registry
-from nearcast.columns.subscriptions import PointTable, WithinTable
+from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.engines.contract import Stats, Surroundings
 from nearcast.window.window import UNSET
 

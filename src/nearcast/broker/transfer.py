@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from nearcast.broker.registry import Registry
 from nearcast.columns.arena import State
-from nearcast.columns.decode import KINDS
+from nearcast.columns.decode_subscriptions import KINDS
 from nearcast.columns.ids import id_bytes
-from nearcast.columns.subscriptions import PointTable, WithinTable
+from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.engines.contract import Keeper, Notifier
 from nearcast.errors import DuplicateId
 from nearcast.text.strings import strings_to_arrow

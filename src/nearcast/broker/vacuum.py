@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from nearcast.columns.arena import State
-from nearcast.columns.subscriptions import PointTable, WithinTable
+from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.engines.contract import Keeper
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.window.window import LiveMessages

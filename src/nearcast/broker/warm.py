@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from nearcast.broker.broker import Broker
-from nearcast.columns.decode import KINDS
+from nearcast.columns.decode_subscriptions import KINDS
 from nearcast.model.message import Message
 from nearcast.space.space import Space
 from nearcast.text.weights import Weights

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from nearcast.broker.warm import compile_kernels
-from nearcast.columns.decode import KINDS
+from nearcast.columns.decode_subscriptions import KINDS
 from nearcast.kernel_cache import kernel_folder
 
 _DESCRIPTION = """\

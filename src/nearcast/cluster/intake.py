@@ -25,7 +25,7 @@ from nearcast.cluster.schema import BATCH, PUBLISH
 from nearcast.cluster.sources import Input, SourceFile, read_file
 from nearcast.cluster.store import Store, names_in, read_json, read_table, write_json, write_table
 from nearcast.cluster.streams import Offset, Stream
-from nearcast.columns.spelling import spell
+from nearcast.columns.tokens import spell
 
 _MANIFESTS = 64  # intakes whose lists of files stand alone, before they become one list
 BATCH_ROWS = 20_000  # what a batch holds unless told otherwise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from nearcast.columns.spelling import COUNTS, WORDS
+from nearcast.columns.tokens import COUNTS, WORDS
 
 # What a row asks for. A row that could not be read at all is carried along as REFUSED, so that it is reported once.
 SUBSCRIBE, UNSUBSCRIBE, MOVE, PUBLISH, REFUSED = 0, 1, 2, 3, 4

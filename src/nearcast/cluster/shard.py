@@ -20,7 +20,7 @@ import nearcast as nc
 from nearcast.cluster.schema import MESSAGE_COLUMNS, MOVE, PUBLISH, REFUSED, SPELLED_COLUMNS, SUBSCRIBE
 from nearcast.cluster.specs import specs_of
 from nearcast.columns.arena import State
-from nearcast.columns.decode import Rules, as_subscription, check_subscription
+from nearcast.columns.decode_subscriptions import Rules, as_subscription, check_subscription
 from nearcast.errors import InvalidInput
 
 SPOKESMAN = 0  # the shard that reports what every shard sees alike

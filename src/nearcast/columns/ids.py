@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
-from nearcast.columns.rows import is_sound
+from nearcast.columns.arrow_rows import is_sound
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import identity
 from nearcast.text.key_table import Keys

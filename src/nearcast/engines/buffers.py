@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, record
-from nearcast.columns.messages import FOREVER
+from nearcast.columns.message_table import FOREVER
 from nearcast.engines.blocks import USED, block_class, block_fits, block_room, give_block, take_block
 from nearcast.jit import kernel
 from nearcast.window.expiries import UNLIMITED

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.scores import dot_row, shared_row, similar_score, topk_score
-from nearcast.columns.subscriptions import clauses_hold, in_region
+from nearcast.columns.subscription_tables import clauses_hold, in_region
 from nearcast.jit import kernel
 from nearcast.space.distance import distance, ssim
 from nearcast.text.similarity import tsim

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
-from nearcast.columns.subscriptions import PointTable
+from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.buffers import LINE, N_CHANGES, N_TOUCHED, has_room, leave, n_unsaid, settle
 from nearcast.engines.checks import NEAREST
 from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Floats, Ints, Longs, State, with_room
-from nearcast.columns.subscriptions import PointTable
+from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.checks import ALL_WORDS, NEAREST
 from nearcast.engines.contract import Stats, Surroundings
 from nearcast.engines.keeping import DONE, STEP, KeeperEngine

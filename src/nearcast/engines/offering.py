@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, record
-from nearcast.columns.messages import MessageLayout
+from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.scores import gather, scatter
-from nearcast.columns.subscriptions import ENDED, PointLayout
+from nearcast.columns.subscription_tables import ENDED, PointLayout
 from nearcast.engines.buffers import LINE, MOVED, N_TOUCHED
 from nearcast.engines.checks import ALL_WORDS, NO_MATCH, nearness
 from nearcast.engines.keeping import (

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Floats, Ints, Longs
-from nearcast.columns.messages import MessageLayout
+from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.scores import gather, mark, scatter
-from nearcast.columns.subscriptions import PointLayout
+from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.buffers import N_REFILLS, room_to_replace
 from nearcast.engines.checks import ALL_WORDS, FARTHEST, TOPK
 from nearcast.engines.skyband import buffer_limit, replace

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, ranges, with_room
-from nearcast.columns.messages import FOREVER, MessageLayout
+from nearcast.columns.message_table import FOREVER, MessageLayout
 from nearcast.engines.blocks import N_CLASSES, N_HEADS, USED, block_class, block_room
 from nearcast.engines.buffers import (
     BUFFER,

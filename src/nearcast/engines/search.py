@@ -13,9 +13,9 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, with_room
 from nearcast.columns.clauses import split_clauses
+from nearcast.columns.regions import CIRCLE
 from nearcast.columns.scores import gather, scatter
-from nearcast.columns.shapes import CIRCLE
-from nearcast.columns.subscriptions import PointLayout, PointTable, WithinLayout
+from nearcast.columns.subscription_tables import PointLayout, PointTable, WithinLayout
 from nearcast.engines.checks import ALL_WORDS, TOPK, similarity, within_matches
 from nearcast.engines.contract import NO_CHANGES, Changes, Surroundings, difference, entering
 from nearcast.jit import allocating

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast.columns.messages import FOREVER
+from nearcast.columns.message_table import FOREVER
 from nearcast.engines.buffers import (
     MOST_MARK,
     N_BUFFERED,

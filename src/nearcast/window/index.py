@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
-from nearcast.columns.messages import MessageLayout, MessageTable
+from nearcast.columns.message_table import MessageLayout, MessageTable
 from nearcast.jit import NEED_ROOM
 from nearcast.space.space import Space
 from nearcast.window import segments as seg

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Floats, Ints, Longs, State
-from nearcast.columns.messages import MessageLayout
+from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.scores import dot, topk_score
 from nearcast.jit import kernel
 from nearcast.space.distance import distance, ssim

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints
-from nearcast.columns.messages import MessageLayout
+from nearcast.columns.message_table import MessageLayout
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.window.curve import to_point
 from nearcast.window.segments import (

@@ -14,7 +14,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.ids import group_ids
-from nearcast.columns.messages import FOREVER, MISSING, MessageBatch, MessageTable, encode_batch
+from nearcast.columns.message_table import FOREVER, MISSING, MessageBatch, MessageTable, encode_batch
 from nearcast.errors import InvalidInput
 from nearcast.jit import allocating, kernel
 from nearcast.space.space import Space

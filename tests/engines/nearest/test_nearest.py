@@ -13,7 +13,7 @@ from compare import identical
 from contract.contenders import Judge
 
 import nearcast as nc
-from nearcast.columns.decode import KINDS
+from nearcast.columns.decode_subscriptions import KINDS
 from nearcast.engines.nearest import NearestEngine
 from nearcast.engines.nearest_all import Settings as OrderedSettings
 from nearcast.engines.nearest_all import index as ordered_index

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import nearcast as nc
-from nearcast.columns.decode import KINDS
+from nearcast.columns.decode_subscriptions import KINDS
 from nearcast.engines.oracle import SimilarOracle
 from nearcast.engines.similar import Settings, SimilarStamp
 

@@ -12,7 +12,7 @@ from compare import identical
 from contract.contenders import Contender, Judge, Town, broker_class, engine_of
 
 import nearcast as nc
-from nearcast.columns.decode import KINDS
+from nearcast.columns.decode_subscriptions import KINDS
 from nearcast.engines.topk import Settings, TopKSkype
 from nearcast.engines.topk.build import cut_cells, cut_groups
 from nearcast.engines.topk.keys import key_of, rounded_down, tilt_of

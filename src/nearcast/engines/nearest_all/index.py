@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
-from nearcast.columns.messages import MessageLayout
-from nearcast.columns.subscriptions import PointLayout
+from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.blocks import N_HEADS as N_RANGES
 from nearcast.engines.blocks import USED
 from nearcast.engines.contract import Stats

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State
-from nearcast.columns.subscriptions import PointTable, WithinTable
+from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
 from nearcast.engines.keeping import KeeperEngine
 from nearcast.engines.oracle.match import Matches, keep_steps, match_similar, match_within

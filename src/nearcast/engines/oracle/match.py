@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nearcast.columns.arena import Floats, Ints
+from nearcast.columns.regions import CIRCLE
 from nearcast.columns.scores import gather, scatter, shares_word
-from nearcast.columns.shapes import CIRCLE
 from nearcast.engines.checks import NO_MATCH, rank, similarity, within_matches
 from nearcast.engines.keeping import (
     DONE,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.columns.messages import FOREVER
+from nearcast.columns.message_table import FOREVER
 from nearcast.engines.similar.bounds import best_text, loose
 from nearcast.engines.similar.layout import (
     ALIVE,

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
-from nearcast.columns.subscriptions import PointTable
+from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
 from nearcast.engines.search import LiveSearch, matching_similar
 from nearcast.engines.similar.candidates import COST, FILTER, VERIFY

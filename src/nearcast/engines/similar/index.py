@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, Slots, State, with_room
-from nearcast.columns.subscriptions import PointLayout
+from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.similar.build import (
     BY_REGION,
     BY_TEXT,

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, record
-from nearcast.columns.messages import MessageLayout
-from nearcast.columns.subscriptions import PointLayout
+from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.subscription_tables import PointLayout
 
 NODE = record(
     ("x0", "f8"),  # box around the points of all members below

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from nearcast.columns.arena import Array
-from nearcast.columns.subscriptions import PointTable
+from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.blocks import block_room
 from nearcast.engines.topk.groups import find_group, write_posting
 from nearcast.engines.topk.keys import code_of, face_of, rest_of, tilt_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Ints, Longs, State, with_room
-from nearcast.columns.subscriptions import PointTable
+from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.checks import TOPK
 from nearcast.engines.contract import Changes, Stats, Surroundings
 from nearcast.engines.keeping import KeeperEngine, policy_of

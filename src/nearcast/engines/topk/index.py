@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
-from nearcast.columns.subscriptions import PointLayout
+from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.blocks import N_HEADS, USED
 from nearcast.engines.topk.build import file_many, unfile_many
 from nearcast.engines.topk.layout import (

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs
-from nearcast.columns.messages import MessageLayout
+from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.regions import BOX
 from nearcast.columns.scores import gather
-from nearcast.columns.shapes import BOX
-from nearcast.columns.subscriptions import WithinLayout, clauses_hold, in_region
+from nearcast.columns.subscription_tables import WithinLayout, clauses_hold, in_region
 from nearcast.engines.within.build import region_of
 from nearcast.engines.within.layout import NOTHING
 from nearcast.engines.within.messages import known_since, lives

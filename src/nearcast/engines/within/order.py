@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, State, with_room
-from nearcast.columns.subscriptions import WithinTable
+from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.within.entries import count_words, make_entries, n_clauses, rank_words
 from nearcast.engines.within.layout import ENTRY, UNRANKED
 from nearcast.engines.within.sample import RecentMessages

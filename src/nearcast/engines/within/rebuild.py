@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Ints
-from nearcast.columns.subscriptions import WithinTable
+from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.within.build import Plan
 from nearcast.engines.within.building import Building
 from nearcast.engines.within.choose import Sample

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Ints, State
-from nearcast.columns.messages import MessageLayout
+from nearcast.columns.message_table import MessageLayout
 from nearcast.engines.within.choose import Sample
 from nearcast.engines.within.layout import UNRANKED
 from nearcast.jit import kernel

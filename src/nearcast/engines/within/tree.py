@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, State, with_room
-from nearcast.columns.subscriptions import WithinTable
+from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import Surroundings
 from nearcast.engines.within.backlog import settle
 from nearcast.engines.within.build import BY_COST, WORDS_FIRST, Plan

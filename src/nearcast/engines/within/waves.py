@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, record, with_room
-from nearcast.columns.messages import MessageLayout
+from nearcast.columns.message_table import MessageLayout
 from nearcast.engines.within.grid import cell_of
 from nearcast.engines.within.layout import (
     BLUR,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearcast.columns.moves import Moves, from_objects, sure_moves
-from nearcast.columns.shapes import RegionRows
+from nearcast.columns.decode_moves import Moves, from_objects, sure_moves
+from nearcast.columns.regions import RegionRows
 from nearcast.model.codec import region_from_json
 from nearcast.model.event import Move
 from nearcast.model.region import Box, Circle

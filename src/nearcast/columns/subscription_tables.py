@@ -24,8 +24,8 @@ from nearcast.columns.arena import (
     with_room,
 )
 from nearcast.columns.clauses import pack_clauses, unpack_clauses
-from nearcast.columns.messages import measured
-from nearcast.columns.shapes import BOX, CIRCLE, RegionRows, ShapePool
+from nearcast.columns.message_table import measured
+from nearcast.columns.regions import BOX, CIRCLE, RegionRows, ShapePool
 from nearcast.jit import kernel
 from nearcast.space.regions import PolygonLayout, in_box, in_circle, in_polygon
 from nearcast.text.vocabulary import Terms, Vocabulary

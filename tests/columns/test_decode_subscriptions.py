@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearcast.columns.clauses import pack_clauses, split_clauses
-from nearcast.columns.decode import (
+from nearcast.columns.decode_subscriptions import (
     KINDS,
     Part,
     Rules,
@@ -19,7 +19,7 @@ from nearcast.columns.decode import (
     as_subscription,
     decode_subscriptions,
 )
-from nearcast.columns.subscriptions import WithinRows
+from nearcast.columns.subscription_tables import WithinRows
 from nearcast.errors import InvalidInput
 from nearcast.model.codec import subscription_to_json
 from nearcast.model.query import Nearest, Similar, Subscription, TopK, Within

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from nearcast.columns.shapes import BOX, CIRCLE, POLYGON, RegionRows, ShapePool, box_rows, region_rows
+from nearcast.columns.regions import BOX, CIRCLE, POLYGON, RegionRows, ShapePool, box_rows, region_rows
 from nearcast.model.region import Box, Circle, Polygon, Region
 from nearcast.space.space import Space
 

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.columns.arena import Array, Ints, ranges
-from nearcast.columns.bulk import LARGEST, SIDES, WORDS, Columns
+from nearcast.columns.arrow_checks import LARGEST, SIDES, WORDS, Columns
+from nearcast.columns.arrow_rows import as_table, is_sound, mappings, rows_of
 from nearcast.columns.ids import bulk_id_type, id_type, same_type
-from nearcast.columns.messages import FOREVER
-from nearcast.columns.rows import as_table, is_sound, mappings, rows_of
-from nearcast.columns.shapes import box_rows, region_rows
-from nearcast.columns.subscriptions import PointRows, WithinRows
+from nearcast.columns.message_table import FOREVER
+from nearcast.columns.regions import box_rows, region_rows
+from nearcast.columns.subscription_tables import PointRows, WithinRows
 from nearcast.errors import InvalidInput
 from nearcast.model.codec import subscription_from_json
 from nearcast.model.query import MATCHES, MEASURES, Nearest, Similar, Subscription, TopK, Within

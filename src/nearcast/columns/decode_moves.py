@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.columns.arena import Array, Floats, Longs
-from nearcast.columns.bulk import LARGEST, SIDES, Columns
+from nearcast.columns.arrow_checks import LARGEST, SIDES, Columns
 from nearcast.columns.ids import bulk_id_type
-from nearcast.columns.shapes import RegionRows, box_rows, region_rows
+from nearcast.columns.regions import RegionRows, box_rows, region_rows
 from nearcast.model.checks import LAST_INSTANT
 from nearcast.model.event import Move
 from nearcast.space.space import Space

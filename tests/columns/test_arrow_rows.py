@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from nearcast.columns.rows import as_table, is_sound, rows_of, values
+from nearcast.columns.arrow_rows import as_table, is_sound, rows_of, values
 from nearcast.errors import InvalidInput
 
 

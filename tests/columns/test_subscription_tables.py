@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from nearcast.columns.clauses import pack_clauses, split_clauses
-from nearcast.columns.decode import Rules, decode_subscriptions
-from nearcast.columns.messages import FOREVER
+from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
+from nearcast.columns.message_table import FOREVER
+from nearcast.columns.regions import region_rows
 from nearcast.columns.scores import gather, scatter
-from nearcast.columns.shapes import region_rows
-from nearcast.columns.subscriptions import ENDED, PointTable, WithinTable, clauses_hold, in_region
+from nearcast.columns.subscription_tables import ENDED, PointTable, WithinTable, clauses_hold, in_region
 from nearcast.model.query import Nearest, Similar, Subscription, TopK, Within
 from nearcast.model.region import Box, Circle, Polygon
 from nearcast.space.space import Space

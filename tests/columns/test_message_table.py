@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearcast.columns.messages import (
+from nearcast.columns.message_table import (
     FOREVER,
     MISSING,
     MessageBatch,

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, State, ranges, record, starts_of, with_room
+from nearcast.columns.arrow_rows import as_table, is_sound, rows_of
 from nearcast.columns.ids import IdBytes, Ids, id_bytes, same_type
-from nearcast.columns.rows import as_table, is_sound, rows_of
-from nearcast.columns.spelling import COUNTS, WORDS, Spelled, encode, encode_spelled
+from nearcast.columns.tokens import COUNTS, WORDS, Spelled, encode, encode_spelled
 from nearcast.errors import InvalidInput
 from nearcast.jit import kernel
 from nearcast.model.checks import LAST_INSTANT
