@@ -25,7 +25,7 @@ from nearcast.engines.within import Settings, WithinTree
 from nearcast.model.message import Message
 from nearcast.model.query import QUERIES, Nearest, Query, Similar, TopK, Within
 from nearcast.model.region import Box, Circle
-from nearcast.window.scan import ScanIndex
+from nearcast.window.index.brute_force import ScanIndex
 
 
 class Contender(NamedTuple):

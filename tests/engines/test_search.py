@@ -12,7 +12,7 @@ import nearcast as nc
 from nearcast.engines.checks import NEAREST, TOPK
 from nearcast.engines.refilling import side_by_side
 from nearcast.engines.search import best_live, matching_similar, matching_within
-from nearcast.window.index import frame_of
+from nearcast.window.index.index import frame_of
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 N_MESSAGES, N_QUERIES = (1500, 50) if COMPILED else (60, 6)

@@ -8,7 +8,7 @@ import numpy as np
 
 from nearcast.columns.message_table import MESSAGE, MessageLayout
 from nearcast.space.space import Space
-from nearcast.window.question import Moment
+from nearcast.window.index.query import Moment
 
 N_WORDS = 60
 IDF = np.random.default_rng(0).integers(1, 9, N_WORDS) / 4.0  # dyadic: sums are exact and ties happen

@@ -33,7 +33,7 @@ from nearcast.engines.refilling import Asking, When, refill_many, side_by_side
 from nearcast.engines.results import Results
 from nearcast.engines.skyband import COST, Policy, is_short, offer
 from nearcast.jit import NEED_ROOM, kernel, prefetch
-from nearcast.window.index import frame_of
+from nearcast.window.index.index import frame_of
 from nearcast.window.window import Steps
 
 DONE, SHORT, FIND_ROOM = range(3)  # answers, besides NEED_ROOM

@@ -15,11 +15,11 @@ from nearcast.engines.checks import ALL_WORDS, FARTHEST, TOPK
 from nearcast.engines.skyband import buffer_limit, replace
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import HAVERSINE, wrap
-from nearcast.window.curve import grid_line, hilbert
-from nearcast.window.question import ALL, ANY, LEAVES, NODES, POSTINGS, Moment, Question, Scratch
-from nearcast.window.question import TOPK as BY_SCORE
-from nearcast.window.search import search
-from nearcast.window.segments import Frame, IndexLayout
+from nearcast.space.hilbert import grid_line, hilbert
+from nearcast.window.index.query import ALL, ANY, LEAVES, NODES, POSTINGS, Moment, Question, Scratch
+from nearcast.window.index.query import TOPK as BY_SCORE
+from nearcast.window.index.search import search
+from nearcast.window.index.segments import Frame, IndexLayout
 
 # What a search costs, in steps through a buffer: measured with a full window of a million messages, 480 us for 170
 # nodes, 220 leaves and 11,300 postings (2026-11-16), at 10 ns a step.

@@ -40,7 +40,7 @@ from nearcast.engines.buffers import (
 from nearcast.engines.skyband import Policy, buffer_limit, replace
 from nearcast.engines.sweeping import NEVER, begin_sweep, end_sweep, sweep_slots, wait_anew
 from nearcast.window.expiries import UNLIMITED
-from nearcast.window.heaps import BEST
+from nearcast.window.index.heaps import BEST
 
 _FIRST_ROOM = 64
 _MOST_FREE = 32  # a share of the pool: with more than one of so many entries in free blocks it is swept

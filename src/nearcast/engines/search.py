@@ -20,9 +20,9 @@ from nearcast.engines.checks import ALL_WORDS, TOPK, similarity, within_matches
 from nearcast.engines.contract import NO_CHANGES, Changes, Surroundings, difference, entering
 from nearcast.jit import allocating
 from nearcast.space.regions import circle_box
-from nearcast.window.candidates import EVERY
-from nearcast.window.question import ALL, ANY, Moment, Question
-from nearcast.window.question import TOPK as BY_SCORE
+from nearcast.window.index.candidates import EVERY
+from nearcast.window.index.query import ALL, ANY, Moment, Question
+from nearcast.window.index.query import TOPK as BY_SCORE
 
 _LOOSE = 1e-12  # how much a rearranged inequality is loosened before it filters
 _EVERYWHERE = (-math.inf, -math.inf, math.inf, math.inf)

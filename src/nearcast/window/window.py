@@ -20,7 +20,7 @@ from nearcast.jit import allocating, kernel
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.window.expiries import UNLIMITED, ExpiryHeap, expire_steps
-from nearcast.window.index import MessageIndex
+from nearcast.window.index.index import MessageIndex
 
 NOBODY = -1  # no message arrives in this event
 UNSET = MISSING  # the clock before the first `ts`

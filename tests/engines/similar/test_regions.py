@@ -9,7 +9,7 @@ from engines.similar.scenes import COMPILED
 from nearcast.engines.similar.layout import LEAF, NODE, PROBE
 from nearcast.engines.similar.regions import clear_node, inside, nearest_similarity, outside_similarity, widen
 from nearcast.space.distance import EUCLIDEAN, HAVERSINE, distance, ssim, wrap
-from nearcast.window.curve import to_point
+from nearcast.space.hilbert import to_point
 
 N_TRIES = 400 if COMPILED else 40
 REACH = {EUCLIDEAN: 8.0, HAVERSINE: 2_000_000.0}

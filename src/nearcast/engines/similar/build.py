@@ -30,7 +30,7 @@ from nearcast.engines.similar.prefixes import close_levels, level_of, order_word
 from nearcast.engines.similar.regions import clear_node, cover, find_leaf, outside_similarity, widen
 from nearcast.jit import allocating, kernel
 from nearcast.space.distance import HAVERSINE, wrap
-from nearcast.window.curve import to_point
+from nearcast.space.hilbert import to_point
 
 FLAT, BY_REGION, BY_TEXT = 1, 2, 4  # flags: no regions; region-aware prefixes; spatio-textual prefixes
 OUTSIDE, INSIDE, LATER = range(3)  # parts of a list

@@ -23,8 +23,8 @@ from nearcast.engines.similar.regions import inside, nearest_similarity
 from nearcast.engines.similar.verify import settle, weigh
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import HAVERSINE, cos_lat, wrap
+from nearcast.space.hilbert import squared_limit, to_point
 from nearcast.text.similarity import WEIGHTED
-from nearcast.window.curve import squared_limit, to_point
 
 
 @kernel

@@ -12,7 +12,7 @@ import math
 from nearcast.engines.similar.layout import BY_X, EITHER, FARTHEST, LEAF_AXIS
 from nearcast.jit import kernel
 from nearcast.space.distance import HAVERSINE, box_distance
-from nearcast.window.curve import at_least, box_squared
+from nearcast.space.hilbert import at_least, box_squared
 
 
 @kernel

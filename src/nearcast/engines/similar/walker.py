@@ -39,7 +39,7 @@ from nearcast.engines.similar.layout import (
 from nearcast.engines.similar.prefixes import order_words
 from nearcast.jit import allocating
 from nearcast.space.distance import HAVERSINE, wrap
-from nearcast.window.curve import to_point
+from nearcast.space.hilbert import to_point
 
 
 def check_index(index: StampIndex, subscriptions: PointLayout, used: Ints, idf: Array) -> None:

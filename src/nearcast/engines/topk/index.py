@@ -31,7 +31,7 @@ from nearcast.engines.topk.layout import (
 from nearcast.engines.topk.settings import Settings
 from nearcast.engines.topk.steps import refile_many
 from nearcast.space.space import Space
-from nearcast.window.index import frame_of
+from nearcast.window.index.index import frame_of
 
 _FIRST_ROOM = 256
 

@@ -16,7 +16,7 @@ import numpy as np
 from nearcast.engines.topk.layout import SPREAD_BITS, WHOLE
 from nearcast.jit import kernel
 from nearcast.space.distance import HAVERSINE
-from nearcast.window.curve import grid_line, hilbert, to_point
+from nearcast.space.hilbert import grid_line, hilbert, to_point
 
 _LOOSE = 1e-12
 _BLUR = 1e-6  # relative; more than a float32 is off

@@ -13,13 +13,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nearcast.columns.arena import Array, Longs, record
-from nearcast.window.curve import CURVE_BITS
+from nearcast.space.hilbert import CURVE_BITS
 
 SPREAD_BITS = 14  # of a slot, that tell apart who lies in one place
 CODE_BITS = 2 * CURVE_BITS + SPREAD_BITS
 
 FACE = record(  # a subscription as it is filed, rounded: `face_of` in keys.py tells why it may
-    ("x", "f4"),  # its point, see window/curve.py
+    ("x", "f4"),  # its point, see space/hilbert.py
     ("y", "f4"),
     ("z", "f4"),
     ("floor", "f4"),  # of its buffer when its postings were last filed

@@ -30,7 +30,7 @@ from nearcast.engines.topk.layout import (
     WHOLE,
 )
 from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
-from nearcast.window.curve import at_least, box_squared
+from nearcast.space.hilbert import at_least, box_squared
 
 _LOOSE = 1e-12
 _BLUR = 4e-7  # relative; more than a float32 point is off

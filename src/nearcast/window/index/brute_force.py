@@ -10,9 +10,9 @@ from nearcast.columns.scores import dot, topk_score
 from nearcast.jit import kernel
 from nearcast.space.distance import distance, ssim
 from nearcast.space.space import Space
-from nearcast.window.candidates import holds, lies_inside
-from nearcast.window.question import ALL, ANY, TOPK, Moment, Question
-from nearcast.window.segments import is_alive
+from nearcast.window.index.candidates import holds, lies_inside
+from nearcast.window.index.query import ALL, ANY, TOPK, Moment, Question
+from nearcast.window.index.segments import is_alive
 
 
 @kernel

@@ -10,8 +10,8 @@ from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.scores import topk_score
 from nearcast.jit import inlined
 from nearcast.space.distance import distance, ssim
-from nearcast.window.curve import at_least, at_most, squared_limit
-from nearcast.window.segments import bit_of
+from nearcast.space.hilbert import at_least, at_most, squared_limit
+from nearcast.window.index.segments import bit_of
 
 TOPK, ALL, ANY = range(3)
 

@@ -10,13 +10,13 @@ and nodes are bounded by the frequent words alone, since whoever holds a rare on
 from __future__ import annotations
 
 from nearcast.jit import NEED_ROOM, kernel
-from nearcast.window.curve import to_point
-from nearcast.window.heaps import sort_best
-from nearcast.window.nodes import search_nodes
-from nearcast.window.question import ALL, SEARCHES, TOPK, Aim
-from nearcast.window.segments import FAN, bit_of
-from nearcast.window.tries import scan_rare, scan_recent
-from nearcast.window.ways import find_ways
+from nearcast.space.hilbert import to_point
+from nearcast.window.index.heaps import sort_best
+from nearcast.window.index.nodes import search_nodes
+from nearcast.window.index.postings import find_ways
+from nearcast.window.index.query import ALL, SEARCHES, TOPK, Aim
+from nearcast.window.index.rare_words import scan_rare, scan_recent
+from nearcast.window.index.segments import FAN, bit_of
 
 
 @kernel

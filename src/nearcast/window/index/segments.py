@@ -19,8 +19,8 @@ import numpy as np
 from nearcast.columns.arena import Array, Longs
 from nearcast.jit import inlined, kernel
 from nearcast.space.distance import HAVERSINE, wrap
+from nearcast.space.hilbert import grid_line, hilbert, to_point
 from nearcast.space.rounding import above, below
-from nearcast.window.curve import grid_line, hilbert, to_point
 
 LEAF_BITS = 7
 LEAF = 1 << LEAF_BITS

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearcast.window.pool import Pool
+from nearcast.window.index.pool import Pool
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 200)), max_size=60))

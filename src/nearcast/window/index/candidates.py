@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import HAVERSINE, wrap
-from nearcast.window.segments import FAN, FAN_BITS, LEAF, LEAF_BITS, first_node, is_alive
-from nearcast.window.ways import find_way, first_posting
+from nearcast.window.index.postings import find_way, first_posting
+from nearcast.window.index.segments import FAN, FAN_BITS, LEAF, LEAF_BITS, first_node, is_alive
 
 EVERY = -1  # instead of a term: all messages
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nearcast.jit import inlined, kernel
-from nearcast.window.segments import record
+from nearcast.window.index.segments import record
 
 QUEUED = record(
     ("bound", "f8"),

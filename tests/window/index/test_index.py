@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearcast.window import index as index_module
-from nearcast.window.candidates import EVERY
-from nearcast.window.index import MessageIndex
-from nearcast.window.question import ALL, ANY, TOPK, Moment, Question
-from nearcast.window.scan import ScanIndex
+from nearcast.window.index.brute_force import ScanIndex
+from nearcast.window.index.candidates import EVERY
+from nearcast.window.index.index import MessageIndex
+from nearcast.window.index.query import ALL, ANY, TOPK, Moment, Question
 from window.stored import IDF, PLANE, SPACES, Stored, place, zipf_words
 
 JIT = not numba.config.DISABLE_JIT

@@ -17,9 +17,10 @@ import math
 import numpy as np
 
 from nearcast.jit import inlined, kernel, prefetch
-from nearcast.window.curve import box_squared
-from nearcast.window.heaps import offer, pop, push
-from nearcast.window.question import (
+from nearcast.space.hilbert import box_squared
+from nearcast.window.index.heaps import offer, pop, push
+from nearcast.window.index.postings import first_posting
+from nearcast.window.index.query import (
     ALL,
     LEAVES,
     LOOSE,
@@ -32,8 +33,7 @@ from nearcast.window.question import (
     limit_of,
     sure_of,
 )
-from nearcast.window.segments import FAN, FAN_BITS, LEAF_BITS, first_node, is_alive, nodes_at, record
-from nearcast.window.ways import first_posting
+from nearcast.window.index.segments import FAN, FAN_BITS, LEAF_BITS, first_node, is_alive, nodes_at, record
 
 SPAN = record(
     ("start", "i8"),  # postings of a word in a leaf

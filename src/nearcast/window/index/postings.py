@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nearcast.jit import inlined, kernel
-from nearcast.window.segments import FAN_BITS, LEAF_BITS, NO_TERM, first_node, list_place, record
+from nearcast.window.index.segments import FAN_BITS, LEAF_BITS, NO_TERM, first_node, list_place, record
 
 WAY = record(
     ("start", "i8"),  # its postings, counted over all segments; none: the segment does not know the word

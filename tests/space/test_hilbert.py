@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nearcast.space.distance import EUCLIDEAN, HAVERSINE, distance
-from nearcast.window.curve import CURVE_BITS, at_least, at_most, grid_line, hilbert, squared_limit, to_point
+from nearcast.space.hilbert import CURVE_BITS, at_least, at_most, grid_line, hilbert, squared_limit, to_point
 
 LONS = st.one_of(st.sampled_from([-180.0, 180.0, 179.9999999, -179.9999999, 540.0, 0.0]), st.floats(-400.0, 400.0))
 LATS = st.one_of(st.sampled_from([-90.0, 90.0, 89.9999999, 0.0, 1e-9]), st.floats(-90.0, 90.0))

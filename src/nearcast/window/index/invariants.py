@@ -9,8 +9,8 @@ import numpy as np
 from nearcast.columns.arena import Array, Ints
 from nearcast.columns.message_table import MessageLayout
 from nearcast.space.distance import HAVERSINE, wrap
-from nearcast.window.curve import to_point
-from nearcast.window.segments import (
+from nearcast.space.hilbert import to_point
+from nearcast.window.index.segments import (
     FAN,
     FAN_BITS,
     LEAF_BITS,

@@ -9,9 +9,9 @@ import numpy as np
 from nearcast.columns.scores import topk_score
 from nearcast.jit import allocating, kernel, prefetch
 from nearcast.space.distance import distance, ssim
-from nearcast.window.heaps import offer
-from nearcast.window.question import ALL, BLUR, LOOSE, POSTINGS, VERIFIED, bound_of, fresh_dot, key_of, limit_of
-from nearcast.window.segments import LEAF, is_alive, mark_of
+from nearcast.window.index.heaps import offer
+from nearcast.window.index.query import ALL, BLUR, LOOSE, POSTINGS, VERIFIED, bound_of, fresh_dot, key_of, limit_of
+from nearcast.window.index.segments import LEAF, is_alive, mark_of
 
 # So many messages are tried one by one rather than looked for in nodes: over a million messages a search took 535 us
 # without that, 479 with 512, 468 with 1,024 and 515 with 2,048 (2026-11-16, on a busy machine).

@@ -15,12 +15,14 @@ from nearcast.columns.arena import Array, Floats, Ints, State, with_room
 from nearcast.columns.message_table import MessageLayout, MessageTable
 from nearcast.jit import NEED_ROOM
 from nearcast.space.space import Space
-from nearcast.window import segments as seg
-from nearcast.window.candidates import STACK_ROOM, candidates
-from nearcast.window.heaps import BEST, QUEUED
-from nearcast.window.nodes import LATER, LATER_ROOM, SPAN, TALLY
-from nearcast.window.pool import Pool
-from nearcast.window.question import (
+from nearcast.window.index import segments as seg
+from nearcast.window.index.candidates import STACK_ROOM, candidates
+from nearcast.window.index.heaps import BEST, QUEUED
+from nearcast.window.index.invariants import check_index
+from nearcast.window.index.nodes import LATER, LATER_ROOM, SPAN, TALLY
+from nearcast.window.index.pool import Pool
+from nearcast.window.index.postings import WAY
+from nearcast.window.index.query import (
     ALL,
     ANY,
     LEAVES,
@@ -34,9 +36,7 @@ from nearcast.window.question import (
     Question,
     Scratch,
 )
-from nearcast.window.search import search
-from nearcast.window.walker import check_index
-from nearcast.window.ways import WAY
+from nearcast.window.index.search import search
 
 RECENT_ROOM = 512  # a question scans them all
 MAX_MEMBERS = 1 << 17  # of a segment: an arrival waits for the merge, 82 to 96 ms on a busy machine (2026-11)
