@@ -24,7 +24,7 @@ from nearcast import Broker, Space, Window
 from nearcast.cluster.costs import weigh_each
 from nearcast.cluster.sample import Sample
 from nearcast.cluster.touching import KINDS, touching
-from nearcast.engines.nearest_any.file import finest
+from nearcast.engines.nearest.grid.insert import finest
 from nearcast.workload import subscriptions
 
 DATA = "poi_simplegeo_us"

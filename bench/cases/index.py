@@ -13,9 +13,9 @@ from bench.judge import same_score
 from nearcast import Window
 from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import PointRows, PointTable
-from nearcast.engines.checks import NEAREST, TOPK
 from nearcast.engines.contract import Surroundings
-from nearcast.engines.search import best_live
+from nearcast.engines.exact import NEAREST, TOPK
+from nearcast.engines.live_search import best_live
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.weights import Weights
 from nearcast.text.words import from_lists

@@ -16,14 +16,14 @@ from nearcast import Window
 from nearcast.columns.arena import Ints
 from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import PointRows, PointTable
-from nearcast.engines.checks import NEAREST
 from nearcast.engines.contract import Surroundings
-from nearcast.engines.keeping import policy_of
-from nearcast.engines.nearest import NearestEngine
-from nearcast.engines.nearest_all import Settings as OrderedSettings
-from nearcast.engines.nearest_any import Settings as GridSettings
+from nearcast.engines.exact import NEAREST
+from nearcast.engines.kept.engine import policy_of
+from nearcast.engines.kept.skyband import COST, KMAX
+from nearcast.engines.nearest.aoiq import Settings as OrderedSettings
+from nearcast.engines.nearest.engine import NearestEngine
+from nearcast.engines.nearest.grid import Settings as GridSettings
 from nearcast.engines.oracle import KeeperOracle
-from nearcast.engines.skyband import COST, KMAX
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
 from nearcast.window.window import LiveMessages, Steps

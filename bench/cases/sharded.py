@@ -20,12 +20,12 @@ from nearcast.cluster.touching import touching
 from nearcast.columns.arena import Ints, with_room
 from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import PointRows, PointTable
-from nearcast.engines.checks import NEAREST
 from nearcast.engines.contract import Surroundings
-from nearcast.engines.keeping import policy_of
-from nearcast.engines.nearest import NearestEngine
+from nearcast.engines.exact import NEAREST
+from nearcast.engines.kept.engine import policy_of
+from nearcast.engines.kept.skyband import COST
+from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.oracle import KeeperOracle
-from nearcast.engines.skyband import COST
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
 from nearcast.window.window import LiveMessages, Steps

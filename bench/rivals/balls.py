@@ -15,9 +15,9 @@ from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.regions import box_rows
 from nearcast.columns.subscription_tables import PointLayout, PointTable, WithinRows, WithinTable
 from nearcast.engines.contract import Stats, Surroundings
-from nearcast.engines.nearest import NearestEngine
-from nearcast.engines.reach import draw_box, level_of
-from nearcast.engines.skyband import Policy
+from nearcast.engines.kept.skyband import Policy
+from nearcast.engines.nearest.engine import NearestEngine
+from nearcast.engines.nearest.search_range import draw_box, level_of
 from nearcast.engines.within import Settings, WithinTree
 from nearcast.engines.within.compare import NEW, OLD
 from nearcast.jit import kernel

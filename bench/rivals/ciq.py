@@ -15,10 +15,10 @@ import numpy as np
 from nearcast.columns.arena import Array, Floats, Ints, Longs, with_room
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import PointTable
-from nearcast.engines.buffers import N_TOUCHED
-from nearcast.engines.checks import NO_MATCH, TOPK, rank
 from nearcast.engines.contract import Changes, Stats, Surroundings
-from nearcast.engines.keeping import (
+from nearcast.engines.exact import NO_MATCH, TOPK, rank
+from nearcast.engines.kept.buffers import N_TOUCHED
+from nearcast.engines.kept.engine import (
     DONE,
     FIND_ROOM,
     FINDING,

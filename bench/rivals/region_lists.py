@@ -12,7 +12,7 @@ from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.contract import Stats
-from nearcast.engines.nearest_any import GridIndex, Settings
+from nearcast.engines.nearest.grid import GridIndex, Settings
 from nearcast.space.distance import wrap
 from nearcast.space.regions import circle_box
 from nearcast.space.space import Space

@@ -27,7 +27,7 @@ from bench.rivals.similar_filing import NO_WORD, POSTING, Filed, Filing, is_plac
 from bench.rivals.similar_tree import NO_NODE, widen
 from nearcast.columns.arena import Array, Ints
 from nearcast.columns.scores import gather, scatter, similar_score
-from nearcast.engines.checks import similarity
+from nearcast.engines.exact import similarity
 from nearcast.engines.oracle.match import Matches
 from nearcast.jit import allocating, kernel
 from nearcast.space.distance import box_distance, ssim

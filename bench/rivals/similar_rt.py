@@ -26,7 +26,7 @@ from bench.rivals.similar_filing import NO_WORD, POSTING, Filed, Filing, key_of,
 from bench.rivals.similar_tree import NO_NODE
 from nearcast.columns.arena import Ints
 from nearcast.columns.scores import gather, scatter
-from nearcast.engines.checks import similarity
+from nearcast.engines.exact import similarity
 from nearcast.engines.oracle.match import Matches
 from nearcast.jit import kernel
 from nearcast.space.distance import box_distance, ssim

@@ -28,8 +28,8 @@ from bench.rivals.similar_base import (
 from nearcast.columns.arena import Array, Ints, Ragged, record, with_room
 from nearcast.columns.scores import gather, scatter, similar_score
 from nearcast.columns.subscription_tables import PointTable
-from nearcast.engines.checks import similarity
 from nearcast.engines.contract import Surroundings
+from nearcast.engines.exact import similarity
 from nearcast.engines.oracle.match import Matches
 from nearcast.jit import kernel
 from nearcast.window.window import Steps

@@ -7,8 +7,8 @@ import numpy as np
 from nearcast.columns.arena import Array, Ints, Longs, with_room
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.subscription_tables import POINT, PointLayout
-from nearcast.engines.nearest import NearestEngine
-from nearcast.engines.nearest_any import GridIndex, Settings
+from nearcast.engines.nearest.engine import NearestEngine
+from nearcast.engines.nearest.grid import GridIndex, Settings
 from nearcast.space.space import Space
 from nearcast.window.window import Steps
 

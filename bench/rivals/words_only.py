@@ -6,9 +6,9 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.subscription_tables import PointLayout
-from nearcast.engines.buffers import BUFFER
-from nearcast.engines.nearest import NearestEngine
-from nearcast.engines.nearest_any import GridIndex, Settings
+from nearcast.engines.kept.buffers import BUFFER
+from nearcast.engines.nearest.engine import NearestEngine
+from nearcast.engines.nearest.grid import GridIndex, Settings
 from nearcast.space.space import Space
 
 

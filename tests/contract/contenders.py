@@ -12,10 +12,10 @@ from strategies import METHODS, Event, Seeded, Setting, StreamMaker, make_settin
 
 import nearcast as nc
 from nearcast.columns.decode_subscriptions import KINDS
-from nearcast.engines.checks import NEAREST, TOPK
-from nearcast.engines.nearest import NearestEngine
-from nearcast.engines.nearest_all import Settings as OrderedSettings
-from nearcast.engines.nearest_any import Settings as GridSettings
+from nearcast.engines.exact import NEAREST, TOPK
+from nearcast.engines.nearest.aoiq import Settings as OrderedSettings
+from nearcast.engines.nearest.engine import NearestEngine
+from nearcast.engines.nearest.grid import Settings as GridSettings
 from nearcast.engines.oracle import KeeperOracle, SimilarOracle, WithinOracle
 from nearcast.engines.similar import Settings as StampSettings
 from nearcast.engines.similar import SimilarStamp

@@ -29,7 +29,7 @@ from nearcast.columns.regions import RegionRows
 from nearcast.columns.subscription_tables import PointTable, WithinRows, WithinTable
 from nearcast.columns.updates import Updates
 from nearcast.engines.contract import NO_CHANGES, Changes, Keeper, Notifier, Surroundings, difference
-from nearcast.engines.nearest import NearestEngine
+from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.similar import SimilarStamp
 from nearcast.engines.topk import TopKSkype
 from nearcast.engines.within import WithinTree

@@ -11,8 +11,8 @@ from nearcast.columns.arena import Ints
 from nearcast.columns.clauses import split_clauses
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import PointTable, WithinTable, in_region
-from nearcast.engines.checks import NEAREST, NO_MATCH, TOPK, rank, similarity
 from nearcast.engines.contract import Surroundings
+from nearcast.engines.exact import NEAREST, NO_MATCH, TOPK, rank, similarity
 from nearcast.model.query import MATCHES, MEASURES
 from nearcast.space.distance import distance, ssim
 from nearcast.window.window import is_live

@@ -15,7 +15,7 @@ import numpy as np
 from nearcast.cluster.sample import Sample, count_word, count_words
 from nearcast.cluster.touching import KINDS, Touching, shares_of
 from nearcast.columns.arena import Floats
-from nearcast.engines.nearest_any.file import finest
+from nearcast.engines.nearest.grid.insert import finest
 from nearcast.jit import kernel
 from nearcast.space.cells import cell_edge, cell_index
 

@@ -10,9 +10,9 @@ import numpy as np
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State
 from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
-from nearcast.engines.keeping import KeeperEngine
+from nearcast.engines.kept.engine import KeeperEngine
+from nearcast.engines.live_search import LiveSearch, best_live, matching_similar, matching_within
 from nearcast.engines.oracle.match import Matches, keep_steps, match_similar, match_within
-from nearcast.engines.search import LiveSearch, best_live, matching_similar, matching_within
 from nearcast.window.window import Steps
 
 _BATCH_ROOM = 4096  # least room for matches, beyond one for every subscription

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from nearcast.columns.arena import Floats, Ints
 from nearcast.columns.regions import CIRCLE
 from nearcast.columns.scores import gather, scatter, shares_word
-from nearcast.engines.checks import NO_MATCH, rank, similarity, within_matches
-from nearcast.engines.keeping import (
+from nearcast.engines.exact import NO_MATCH, rank, similarity, within_matches
+from nearcast.engines.kept.engine import (
     DONE,
     FIND_ROOM,
     FINDING,

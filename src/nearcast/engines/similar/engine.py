@@ -9,7 +9,7 @@ import numpy as np
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
-from nearcast.engines.search import LiveSearch, matching_similar
+from nearcast.engines.live_search import LiveSearch, matching_similar
 from nearcast.engines.similar.candidates import COST, FILTER, VERIFY
 from nearcast.engines.similar.index import StampIndex
 from nearcast.engines.similar.layout import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.scores import similar_score
-from nearcast.engines.checks import similarity_of
+from nearcast.engines.exact import similarity_of
 from nearcast.engines.similar.layout import (
     ALIVE,
     BOUND_SHIFT,

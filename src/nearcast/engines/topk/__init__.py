@@ -7,9 +7,9 @@ message from this word on must be, as a vector, before it can reach the floor ev
 words from the rarest on, and each word skips the cells and groups whose keys are too large, stops inside a group at the
 first such key, and looks at what is left one by one. Only few of those are verified by the exact score.
 
-**Re-evaluation.** Buffers, floors and refills are shared with the other engine that keeps results: `engines/skyband.py`
-tells how deep a buffer goes. When a floor changes, the subscription's postings move to the place in their groups that
-their new keys have, so that all bounds are right at every moment and nothing is built anew for it.
+**Re-evaluation.** Buffers, floors and refills are shared with the other engine that keeps results, in `engines/kept`:
+`skyband.py` there tells how deep a buffer goes. When a floor changes, the subscription's postings move to the place in
+their groups that their new keys have, so that all bounds are right at every moment and nothing is rebuilt for it.
 
 | module | what it does |
 | --- | --- |

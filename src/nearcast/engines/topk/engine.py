@@ -6,9 +6,9 @@ import numpy as np
 
 from nearcast.columns.arena import Ints, Longs, State, with_room
 from nearcast.columns.subscription_tables import PointTable
-from nearcast.engines.checks import TOPK
 from nearcast.engines.contract import Changes, Stats, Surroundings
-from nearcast.engines.keeping import KeeperEngine, policy_of
+from nearcast.engines.exact import TOPK
+from nearcast.engines.kept.engine import KeeperEngine, policy_of
 from nearcast.engines.topk.check import check_index
 from nearcast.engines.topk.index import SubscriptionIndex
 from nearcast.engines.topk.layout import CANDIDATE, MANY

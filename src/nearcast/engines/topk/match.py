@@ -15,7 +15,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs
 from nearcast.columns.scores import gather, scatter
-from nearcast.engines.checks import TOPK, rank
+from nearcast.engines.exact import TOPK, rank
 from nearcast.engines.topk.keys import bit_of, comes_before, n_bits, point_of
 from nearcast.engines.topk.layout import (
     CANDIDATES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nearcast.engines.skyband import COST, KMAX, RATIO
+from nearcast.engines.kept.skyband import COST, KMAX, RATIO
 from nearcast.errors import InvalidInput
 
 STRATEGIES = {"cost": COST, "kmax": KMAX, "ratio": RATIO}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nearcast.engines.buffers import MOVED, N_TOUCHED
-from nearcast.engines.keeping import (
+from nearcast.engines.kept.buffers import MOVED, N_TOUCHED
+from nearcast.engines.kept.engine import (
     DONE,
     FIND_ROOM,
     FINDING,

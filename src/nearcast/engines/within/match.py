@@ -10,7 +10,7 @@ import numpy as np
 from nearcast.columns.arena import Array, Floats, Ints, Longs, with_room
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import WithinLayout
-from nearcast.engines.checks import within_matches
+from nearcast.engines.exact import within_matches
 from nearcast.engines.within.layout import (
     BLUR,
     MANY,

@@ -6,7 +6,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, with_room
 from nearcast.engines.contract import NO_CHANGES, Changes, together
-from nearcast.engines.search import LiveSearch, matching_within
+from nearcast.engines.live_search import LiveSearch, matching_within
 from nearcast.engines.within.compare import (
     N_COUNTS,
     N_TOLD,

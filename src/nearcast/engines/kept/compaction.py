@@ -1,0 +1,92 @@
+"""The pool of buffers gives back what it no longer needs: blocks at its end move to free ones before it: kernels.
+
+Every buffer once was longer than it is now, and not all at the same time: blocks left behind were a quarter of the pool
+after each message of a window had been replaced. While a **sweep** goes on, free blocks below a boundary are taken
+before those beyond it, and buffers beyond it move below, a few at a time. When all have been looked at, the pool ends
+where the last one does.
+
+A subscription that watches another message still waits for the one before until that leaves. If none leaves while
+results are found anew again and again, those who wait are written down anew.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.engines.blocks import N_CLASSES, USED, block_class, cut_block, give_block
+from nearcast.engines.kept.buffers import FREE_WAITING, N_FREE_WAITING, N_WAITING, move_entries, room_of, wait_for
+from nearcast.jit import kernel
+
+NEVER = np.iinfo(np.int64).max  # the boundary when there is no sweep
+
+_MOST_CLASSES = 8  # a block of so many size classes more, which is twice the room, is cut
+
+
+@kernel
+def hand_over(links, source, target, first):
+    """Move the free blocks that start at `first` or beyond from one set of lists to another, and forget none."""
+    for size_class in range(N_CLASSES):
+        at = source[1 + size_class]
+        source[1 + size_class] = 0
+        while at > 0:
+            following = links[at - 1]
+            give_block(target if at - 1 >= first else source, links, size_class, at - 1)
+            at = following
+
+
+@kernel
+def begin_sweep(results, boundary):
+    """Tell free blocks beyond the boundary from the others from now on."""
+    results.above[USED] = boundary
+    hand_over(results.entries["message"], results.blocks, results.above, boundary)
+
+
+@kernel
+def sweep_slots(results, first, end):
+    """Move the buffers of some subscriptions below the boundary, where a free block has room for them."""
+    links = results.entries["message"]
+    for slot in range(first, end):
+        buffer = results.buffers[slot]
+        if buffer.block == 0 or buffer.start < results.above[USED]:
+            continue
+        least = block_class(buffer.n_entries + 1)
+        size_class = least
+        while size_class < N_CLASSES and results.blocks[1 + size_class] == 0:
+            size_class += 1
+        if size_class == N_CLASSES:
+            continue
+        if size_class >= least + _MOST_CLASSES:
+            give_block(results.blocks, links, least, cut_block(results.blocks, links, least))
+            size_class = least
+        move_entries(results, slot, size_class)
+
+
+@kernel
+def end_sweep(results):
+    """The pool ends with its last buffer; all free blocks before that are alike again."""
+    end = 0
+    for slot in range(results.buffers.size):
+        buffer = results.buffers[slot]
+        if buffer.block > 0:
+            end = max(end, buffer.start + room_of(buffer))
+    links, blocks, above = results.entries["message"], results.blocks, results.above
+    hand_over(links, above, blocks, 0)
+    hand_over(links, blocks, above, end)
+    for size_class in range(N_CLASSES):
+        above[1 + size_class] = 0
+    blocks[USED], above[USED] = end, NEVER
+
+
+@kernel
+def wait_anew(results):
+    """Have everybody wait for what they watch, and for nothing else."""
+    counters = results.counters
+    counters[FREE_WAITING], counters[N_FREE_WAITING], counters[N_WAITING] = 0, 0, 0
+    for message in range(results.heads.size):
+        results.heads[message] = 0
+    for slot in range(results.watched.size):
+        watched = results.watched[slot]
+        if watched.oldest > 0:
+            wait_for(results, slot, watched.oldest - 1)
+        if watched.soonest > 0 and watched.soonest != watched.oldest:
+            wait_for(results, slot, watched.soonest - 1)

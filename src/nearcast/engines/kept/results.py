@@ -1,0 +1,328 @@
+"""Results that are kept: the arrays behind the buffers of all subscriptions of one engine, and how they grow.
+
+This is the one writer of buffers. What they hold is told in `skyband.py`, how they are laid out in `buffers.py`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Floats, Ints, State, ranges, with_room
+from nearcast.columns.message_table import FOREVER, MessageLayout
+from nearcast.engines.blocks import N_CLASSES, N_HEADS, USED, block_class, block_room
+from nearcast.engines.kept.buffers import (
+    BUFFER,
+    CHANGE,
+    ENTRY,
+    N_BUFFERED,
+    N_CHANGES,
+    N_COUNTERS,
+    N_DROPPED,
+    N_EXPIRED,
+    N_FREE_WAITING,
+    N_KEPT,
+    N_OFFERED,
+    N_REFILLS,
+    N_SHRUNK,
+    N_TAKEN,
+    N_TOUCHED,
+    N_WAITING,
+    N_WOKEN,
+    WAITING,
+    WATCHED,
+    ResultLayout,
+    close_buffers,
+    n_unsaid,
+    room_to_begin,
+    settle,
+    stamp_of,
+)
+from nearcast.engines.kept.compaction import NEVER, begin_sweep, end_sweep, sweep_slots, wait_anew
+from nearcast.engines.kept.skyband import Policy, buffer_limit, replace
+from nearcast.window.expiries import UNLIMITED
+from nearcast.window.index.heaps import BEST
+
+_FIRST_ROOM = 64
+_MOST_FREE = 32  # a share of the pool: with more than one of so many entries in free blocks it is swept
+_MOST_WAITING = 4  # times that a subscription may wait, on average: for two messages at most it has a reason to
+_IDLE = 1 << 14  # changes, besides a quarter more than were said, whose room is kept for the next batch
+
+
+class Results:
+    """The buffers of one engine."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self._n_slots = 0
+        self._buffers = np.zeros(0, dtype=BUFFER)
+        self._watched = np.zeros(0, dtype=WATCHED)
+        self._entries = np.zeros(_FIRST_ROOM, dtype=ENTRY)
+        self._blocks = np.zeros(N_HEADS, dtype=np.int64)
+        self._above = np.zeros(N_HEADS, dtype=np.int64)
+        self._above[USED] = NEVER
+        self._swept = 0  # subscriptions that the sweep under way has looked at
+        self._unused = 0  # entries in free blocks that the last sweep found no use for
+        self._heads = np.zeros(0, dtype=np.int32)
+        self._waiting = np.zeros(_FIRST_ROOM, dtype=WAITING)
+        self._changes = np.zeros(_FIRST_ROOM, dtype=CHANGE)
+        self._touched = np.zeros(_FIRST_ROOM, dtype=np.int32)
+        self.counters = np.zeros(N_COUNTERS, dtype=np.int64)
+
+    @property
+    def layout(self) -> ResultLayout:
+        return ResultLayout(
+            self._buffers, self._watched, self._entries, self._blocks, self._above, self._heads, self._waiting,
+            self._changes, self._touched, self.counters,
+        )  # fmt: skip
+
+    def make_room(self, n_slots: int, n_messages: int, n_entries: int, n_changes: int, n_waiting: int = 0) -> None:
+        """Promise room: buffers and messages by number, the rest on top of what is in use; for one more touched.
+
+        The pool doubles: what it does not use is never touched, and copying 90 million entries takes 5 s.
+        """
+        self._buffers = with_room(self._buffers, n_slots)
+        if self.policy.spare:
+            self._watched, self._heads = with_room(self._watched, n_slots), with_room(self._heads, n_messages)
+        self._touched = with_room(self._touched, int(self.counters[N_TOUCHED]) + 1)
+        n_entries += int(self._blocks[USED])
+        if n_entries > self._entries.size:
+            self._entries = with_room(self._entries, max(n_entries, 2 * self._entries.size))
+        n_new = max(0, n_waiting - int(self.counters[N_FREE_WAITING]))
+        self._waiting = with_room(self._waiting, int(self.counters[N_WAITING]) + n_new)
+        self._changes = with_room(self._changes, int(self.counters[N_CHANGES]) + n_changes)
+
+    def make_room_for_offers(self) -> None:
+        """Promise room for an offer to any buffer, which may have to move to a block of the next size class.
+
+        That is room to wake any subscription, too.
+        """
+        largest, longest = (int(self._buffers[field].max(initial=0)) for field in ("block", "n_entries"))
+        self.make_room(0, 0, int(block_room(largest)), 2 * (longest + 1), 1)
+
+    def make_room_to_replace(self, slot: int, n: int) -> None:
+        """Promise room to give a subscription a buffer of `n` entries."""
+        self.make_room(0, 0, int(block_room(block_class(room_to_begin(n)))), int(self._buffers["n_entries"][slot]), 2)
+
+    def make_room_for_many(self, slots: Ints, n_live: int) -> None:
+        """Promise entries for new buffers of many subscriptions, so that the pool grows once for all of them."""
+        wanted = 0
+        for k, n in zip(*np.unique(self._buffers["k"][slots], return_counts=True), strict=True):
+            longest = min(int(buffer_limit(k, self.policy)), n_live)
+            wanted += int(n) * int(block_room(block_class(room_to_begin(longest))))
+        self.make_room(0, 0, wanted, 0)
+
+    def open(self, slots: Ints, k: Ints) -> None:
+        """Start empty buffers that are complete: there is nothing yet that they leave out."""
+        self._n_slots = max(self._n_slots, int(slots.max(initial=-1)) + 1)
+        self.make_room(self._n_slots, 0, 0, 0)
+        fresh = np.zeros(slots.size, dtype=BUFFER)
+        fresh["floor"], fresh["k"] = -np.inf, k
+        self._buffers[slots] = fresh
+
+    def close(self, slots: Ints) -> None:
+        """Forget the buffers of subscriptions that end."""
+        close_buffers(self.layout, slots)
+        if self.policy.spare:
+            self._watched[slots] = 0
+
+    def keep_ahead(self) -> None:
+        """Promise room for an eighth more than is in use, so that arrays grow now and not in the midst of a stream."""
+        used, n_waiting = int(self._blocks[USED]), int(self.counters[N_WAITING])
+        self.make_room(0, 0, used // 8, 0, int(self.counters[N_FREE_WAITING]) + n_waiting // 8)
+
+    def tidy(self, n: int) -> None:
+        """Let the pool, and the list of those who wait, go back to what they need, looking at `n` buffers."""
+        if self.counters[N_WAITING] - self.counters[N_FREE_WAITING] > _MOST_WAITING * self._n_slots + _FIRST_ROOM:
+            wait_anew(self.layout)
+            self._waiting = self._waiting[: self.counters[N_WAITING] + _FIRST_ROOM].copy()
+        self._sweep(n)
+
+    def _sweep(self, n: int) -> None:
+        layout, taken = self.layout, int(self.counters[N_TAKEN])
+        if self._above[USED] == NEVER:
+            most = max(taken // _MOST_FREE, self._unused + taken // (2 * _MOST_FREE))
+            if self._blocks[USED] <= taken + most + _FIRST_ROOM:
+                return
+            begin_sweep(layout, taken + taken // (2 * _MOST_FREE))
+            self._swept = 0
+        end = min(self._swept + n, self._buffers.size)
+        sweep_slots(layout, self._swept, end)
+        self._swept = end
+        if end == self._buffers.size:
+            end_sweep(layout)
+            self._unused = int(self._blocks[USED] - self.counters[N_TAKEN])
+
+    def begin(self, n_messages: int) -> None:
+        """Start a batch."""
+        self.make_room(0, n_messages, 0, 0)
+        self.counters[N_CHANGES] = 0
+
+    def put(self, slot: int, messages: MessageLayout, found: Ints, ranks: Floats, event: int) -> None:
+        """Replace a buffer by what an evaluation found, best first: `limit` messages unless there are fewer."""
+        best = np.zeros(found.size, dtype=BEST)
+        best["slot"], best["key"], best["sequence"] = found, ranks, messages.rows["sequence"][found]
+        self.make_room_to_replace(slot, found.size)
+        replace(self.layout, messages, slot, best, event, np.inf, self.policy)
+        self.counters[N_REFILLS] += 1
+
+    def settle(self, event: int) -> None:
+        """End an event."""
+        self.make_room(0, 0, 0, n_unsaid(self.layout))
+        settle(self.layout, event)
+
+    def limit(self, slot: int) -> int:
+        """How many messages an evaluation must find, if there are so many."""
+        return int(buffer_limit(self._buffers["k"][slot], self.policy))
+
+    def result(self, slot: int) -> tuple[Ints, Floats]:
+        """Messages of the result, best first, and their ranks."""
+        buffer = self._buffers[slot]
+        entries = self._entries[buffer["start"] : buffer["start"] + min(buffer["n_entries"], buffer["k"])]
+        return entries["message"].copy(), entries["rank"].copy()
+
+    def kept(self, slots: Ints) -> tuple[Ints, Ints, Floats]:
+        """How many entries each of these buffers has, their messages and ranks, best first."""
+        buffers = self._buffers[slots]
+        entries = self._entries[ranges(buffers["start"], buffers["n_entries"])]
+        return buffers["n_entries"].copy(), entries["message"].copy(), entries["rank"].copy()
+
+    def mark_messages(self, slots: Ints, held: Array) -> None:
+        """Set held[message] for every message in the buffers of these subscriptions."""
+        buffers = self._buffers[slots]
+        held[self._entries["message"][ranges(buffers["start"], buffers["n_entries"])]] = True
+
+    @property
+    def touched(self) -> Ints:
+        """Subscriptions changed in the event under way."""
+        return self._touched[: self.counters[N_TOUCHED]]
+
+    @property
+    def short(self) -> Ints:
+        """Those of them that have too few entries left to know their result."""
+        touched = self.touched
+        buffers = self._buffers[touched]
+        return touched.compress((buffers["n_entries"] < buffers["k"]) & (buffers["floor"] != -np.inf))
+
+    @property
+    def changes(self) -> Array:
+        """What was said since `begin`."""
+        return self._changes[: self.counters[N_CHANGES]]
+
+    def forget_changes(self) -> None:
+        """What was said has been read."""
+        most = int(self.counters[N_CHANGES]) * 5 // 4 + _IDLE
+        self.counters[N_CHANGES] = 0
+        if self._changes.size > most:
+            self._changes = np.zeros(most, dtype=CHANGE)
+
+    def check(self, slots: Ints, messages: MessageLayout) -> None:
+        """Assert that every buffer is sorted, not too long, holds stored messages only, and has shown its first k."""
+        assert self.counters[N_TOUCHED] == 0
+        assert self.counters[N_BUFFERED] == self._buffers["n_entries"].sum()
+        holders = self._buffers[self._buffers["block"] > 0]
+        rooms = np.array([block_room(block - 1) for block in holders["block"].tolist()], dtype=np.int64)
+        ends = np.sort(holders["start"] + rooms)
+        assert (np.sort(holders["start"])[1:] >= ends[:-1]).all(), "buffers overlap"
+        assert self.counters[N_TAKEN] == rooms.sum()
+        assert self.counters[N_TAKEN] + self._n_free() == self._blocks[USED], "a block is lost"
+        waiting = self._who_waits()
+        for slot, buffer in zip(slots.tolist(), self._buffers[slots], strict=True):
+            entries = self._entries[buffer["start"] : buffer["start"] + buffer["n_entries"]]
+            sequences = messages.rows["sequence"][entries["message"]]
+            assert buffer["n_entries"] <= min(
+                block_room(int(buffer["block"]) - 1), buffer_limit(buffer["k"], self.policy)
+            )
+            assert not buffer["touched"]
+            assert (sequences > 0).all()
+            assert entries["stamp"].tolist() == [stamp_of(at, self.policy.newest) for at in sequences.tolist()]
+            assert (np.lexsort((-sequences, -entries["rank"])) == np.arange(entries.size)).all()
+            assert (entries["mark"] & 1 == (np.arange(entries.size) < buffer["k"])).all()
+            assert (entries["mark"] >> 1 < buffer["k"]).all()
+            assert (entries["rank"] >= buffer["floor"]).all()
+            if self.policy.spare:
+                self._check_watched(slot, messages, entries["message"], waiting)
+            else:
+                assert buffer["floor"] == (entries["rank"][-1] if entries.size == buffer["k"] else -np.inf)
+
+    def _n_free(self) -> int:
+        """Entries in free blocks."""
+        n, links = 0, self._entries["message"]
+        for lists in (self._blocks, self._above):
+            for size_class in range(N_CLASSES):
+                at = int(lists[1 + size_class])
+                while at > 0:
+                    n += int(block_room(size_class))
+                    at = int(links[at - 1])
+        return n
+
+    def _who_waits(self) -> set[tuple[int, int]]:
+        """Who waits for which message."""
+        pairs, n_waiting = set(), 0
+        for message in np.flatnonzero(self._heads).tolist():
+            at = int(self._heads[message])
+            while at > 0:
+                pairs.add((int(self._waiting["slot"][at - 1]), message))
+                n_waiting += 1
+                at = int(self._waiting["next"][at - 1])
+        assert n_waiting == self.counters[N_WAITING] - self.counters[N_FREE_WAITING]
+        return pairs
+
+    def _check_watched(self, slot: int, messages: MessageLayout, held: Ints, waiting: set[tuple[int, int]]) -> None:
+        """Assert that nothing in a buffer leaves before what its subscription watches."""
+        rows = messages.rows
+        for field, key, by_count in (("oldest", "sequence", True), ("soonest", "expires_at", False)):
+            watched = int(self._watched[field][slot]) - 1
+            leaving = rows[key][held]
+            leaving = leaving.compress(leaving != FOREVER)
+            if by_count and self.policy.newest == UNLIMITED:
+                continue
+            assert watched < 0 or (slot, watched) in waiting
+            assert leaving.size == 0 or (watched >= 0 and rows[key][watched] <= leaving.min())
+
+    def stats(self) -> dict[str, int]:
+        """Counts of work and sizes."""
+        positions = {
+            "offered": N_OFFERED,
+            "kept": N_KEPT,
+            "dropped": N_DROPPED,
+            "expired": N_EXPIRED,
+            "refills": N_REFILLS,
+            "shrunk": N_SHRUNK,
+            "woken": N_WOKEN,
+            "buffered": N_BUFFERED,
+        }
+        return {name: int(self.counters[at]) for name, at in positions.items()}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in use; room ahead is never touched, so the system has not given it out yet."""
+        used = self._entries[: self._blocks[USED]].nbytes + self._waiting[: self.counters[N_WAITING]].nbytes
+        rest = (
+            self._buffers[: self._n_slots],
+            self._watched[: self._n_slots],
+            self._blocks,
+            self._above,
+            self._heads,
+            self._changes,
+            self._touched,
+            self.counters,
+        )
+        return used + sum(array.nbytes for array in rest)
+
+    def state(self) -> State:
+        if self._above[USED] != NEVER:
+            end_sweep(self.layout)
+        return {
+            "buffers": self._buffers[: self._n_slots],
+            "watched": self._watched[: self._n_slots],
+            "entries": self._entries[: self._blocks[USED]],
+            "blocks": self._blocks,
+            "heads": self._heads,
+            "waiting": self._waiting[: self.counters[N_WAITING]],
+            "counters": self.counters,
+        }
+
+    def load(self, state: State) -> None:
+        self._buffers, self._watched, self._n_slots = state["buffers"], state["watched"], state["buffers"].size
+        self._entries, self._heads = state["entries"], state["heads"]
+        self._blocks, self._waiting, self.counters = state["blocks"], state["waiting"], state["counters"]

@@ -1,0 +1,306 @@
+"""Which messages a buffer keeps: a part of the k-skyband, as deep as a cost model finds worth its upkeep: kernels.
+
+A subscription's **buffer** is sorted best first. It holds, of the live messages that rank above its **floor**, all
+but those that surely never enter the result: those that k better ones outlive (a k-skyband). The first k entries are
+the result. When so many expire that fewer than k are left, the buffer is refilled from the message index; a buffer
+without a floor is complete and needs no refill. The floor rises when a full buffer drops its worst entries. Where no
+message ever leaves, the k best are all that is kept, and the floor is the rank of the last. Filters of arrivals read
+the floor: a message below it is none of the subscription's business.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from nearcast.columns.message_table import FOREVER
+from nearcast.engines.kept.buffers import (
+    MOST_MARK,
+    N_BUFFERED,
+    N_KEPT,
+    N_OFFERED,
+    N_SHRUNK,
+    class_to_take,
+    drop,
+    move_floor,
+    move_to_larger,
+    new_block,
+    room_of,
+    room_to_begin,
+    say,
+    stamp_of,
+    take_entries,
+    touch,
+    watch_first,
+    watch_newcomer,
+)
+from nearcast.jit import allocating, kernel
+from nearcast.window.expiries import UNLIMITED
+
+COST, KMAX, RATIO = range(3)  # strategies: the cost model; always kmax messages; down to a share of the k-th rank
+
+_LEAST_SPARE = 8  # spare entries that even a result of one message has
+_RATIO_ROOM = 4  # times k: the most that the strategy RATIO keeps
+_STEPS = 16  # in which the cost model looks for its minimum
+# What a message that comes or goes costs apart from its passage through a buffer, and an evaluation apart from its
+# search, in steps through a buffer of 10 ns: 131,072 subscriptions over a million messages took 57 us for 3.6 buffers
+# entered and 3.2 left (2026-11-16). An evaluation weighs far more than it takes, as everybody waits for it: while 5,000
+# messages turned over twice under as many subscriptions there were 380 by a weight of 40, which keeps the sum of costs
+# low, and 29 by this one; 3 with kmax, 700 with Skyband.
+_UPKEEP = 800
+_EVALUATION = 10_000
+_WEIGHT = 2000
+
+
+class Policy(NamedTuple):
+    """How a window lets messages go, as far as results care, and how many spare entries are kept."""
+
+    newest: int  # how many messages live; UNLIMITED where the window does not count
+    spare: bool  # messages leave, so a buffer keeps more than k
+    strategy: int
+    share: float  # kmax / k, or the ratio; nothing for the cost model
+
+
+@kernel
+def buffer_limit(k, policy):
+    """Most entries that a buffer may hold, and how many an evaluation looks for."""
+    k = np.int64(k)  # a multiple of the largest k is more than 32 bits hold
+    if not policy.spare:
+        return k
+    if policy.strategy == KMAX:
+        return max(k + 1, np.int64(k * policy.share))
+    if policy.strategy == RATIO:
+        return _RATIO_ROOM * max(k, _LEAST_SPARE)
+    return k + max(3 * k // 2, _LEAST_SPARE)
+
+
+@kernel
+def turns_until_short(k, n):
+    """How often the window turns over, as expected, until fewer than k of n messages above a floor are left.
+
+    Paper: [SKYPE] section 6.2.2, equations 13 to 15, the random walk from n down to k - 1.
+    Departs: the paper's walk goes up as often as down and is reflected at 2 n. Here messages arrive n to a turn and
+    each leaves after one, so that the walk is drawn back to n: from i to i - 1 it takes (1 + n t) / i turns, t being
+    what it takes from i + 1 to i.
+    """
+    top = n + 4 * int(math.sqrt(n)) + 4
+    step = 1.0 / (top - n)
+    total = 0.0
+    for i in range(top, k - 1, -1):
+        step = (1.0 + n * step) / i
+        if i <= n:
+            total += step
+    return total
+
+
+@kernel
+def worth_keeping(k, most, cost):
+    """How many of the `most` best messages found to keep above the floor, if finding them anew costs `cost`.
+
+    What is least per turn of the window: n messages that come and n that go, each with its passage through the buffer,
+    and evaluations.
+
+    Paper: [SKYPE] section 6.2, equations 11, 12 and 16, prob(theta) being n by the size of the window.
+    Departs: the expected size of a k-skyband is k (1 + ln(n / k)); what comes or goes costs something even apart from
+    the buffer, and an evaluation even apart from the search; evaluations weigh more than they take.
+    """
+    best = most
+    least = np.inf
+    n = most
+    while n > k:
+        upkeep = 2.0 * n * (_UPKEEP + k * (1.0 + math.log(n / k)))
+        value = upkeep + _WEIGHT * (_EVALUATION + cost) / turns_until_short(k, n)
+        if value >= least:
+            break
+        least = value
+        best = n
+        n -= max(1, (most - k) // _STEPS)
+    return best
+
+
+@kernel
+def drop_beaten(results, slot, event):
+    """Drop what never enters the result.
+
+    Paper: [SKYPE] section 6.1, definitions 7 and 8.
+    """
+    buffer = results.buffers[slot]
+    for position in range(buffer.n_entries - 1, buffer.k - 1, -1):
+        if results.entries[buffer.start + position].mark >> 1 >= buffer.k:
+            drop(results, slot, position, event)
+
+
+@kernel
+def shrink(results, slot, event, policy):
+    """Drop the worst of a buffer that is too long, which raises the floor."""
+    buffer = results.buffers[slot]
+    results.counters[N_SHRUNK] += 1
+    kept = buffer_limit(buffer.k, policy)
+    if policy.strategy != KMAX:
+        kept -= max(1, (kept - buffer.k) // 4)
+    move_floor(results, slot, results.entries[buffer.start + kept].rank)
+    while buffer.n_entries > kept:
+        drop(results, slot, buffer.n_entries - 1, event)
+
+
+@kernel
+def n_outliving(results, messages, buffer, n, until):
+    """How many of the first `n` entries stay until then, or longer."""
+    n_found = 0
+    for i in range(buffer.start, buffer.start + n):
+        if messages.rows[results.entries[i].message].expires_at >= until:
+            n_found += 1
+    return n_found
+
+
+@kernel
+def offer(results, messages, slot, message, rank, event, policy):
+    """Put the newest message into a subscription's buffer if it ranks above the floor; `has_room` must hold.
+
+    Entries that it beats and surely outlives count it; those that have counted k are dropped.
+
+    Paper: [SKYPE] section 6.2.1, the dominance counters.
+    Departs: asks who outlives whom, so that it holds for every mix of windows; a newcomer may be dominated itself.
+    """
+    counters = results.counters
+    counters[N_OFFERED] += 1
+    buffer = results.buffers[slot]
+    if rank < buffer.floor:
+        return
+    if not policy.spare and buffer.n_entries == buffer.k:
+        drop(results, slot, buffer.n_entries - 1, event)
+    if buffer.n_entries == room_of(buffer):
+        move_to_larger(results, slot)
+    entries, rows = results.entries, messages.rows
+    start = buffer.start
+    at = start + buffer.n_entries
+    until = rows[message].expires_at
+    counts = policy.spare and policy.strategy != KMAX
+    beaten = False
+    while at > start and entries[at - 1].rank <= rank:
+        entries[at] = entries[at - 1]
+        entry = entries[at]
+        if counts and (until == FOREVER or rows[entry.message].expires_at <= until):
+            entry.mark += 2 if entry.mark < MOST_MARK else 0
+            beaten = beaten or entry.mark >> 1 >= buffer.k
+        at -= 1
+    entry = entries[at]
+    entry.rank, entry.message, entry.mark = rank, message, 0
+    entry.stamp = stamp_of(rows[message].sequence, policy.newest)
+    if counts and policy.newest == UNLIMITED:  # else nobody who is here outlives it
+        n_better = n_outliving(results, messages, buffer, at - start, until)
+        entry.mark = min(2 * n_better, MOST_MARK)
+        beaten = beaten or n_better >= buffer.k
+    buffer.n_entries += 1
+    counters[N_KEPT] += 1
+    counters[N_BUFFERED] += 1
+    touch(results, slot)
+    if not policy.spare:
+        if buffer.n_entries == buffer.k:
+            move_floor(results, slot, entries[start + buffer.k - 1].rank)
+        return
+    watch_newcomer(results, rows, slot, message, policy)
+    if beaten:
+        drop_beaten(results, slot, event)
+    if buffer.n_entries > buffer_limit(buffer.k, policy):
+        shrink(results, slot, event, policy)
+
+
+@kernel
+def is_short(results, slot):
+    """Are there too few entries left to know the result?"""
+    buffer = results.buffers[slot]
+    return buffer.n_entries < buffer.k and buffer.floor != -np.inf
+
+
+@kernel
+def n_to_keep(k, best, cost, policy):
+    """How many of the messages found, best first, a new buffer keeps; a negative number if that leaves none out."""
+    if best.size < buffer_limit(k, policy):
+        return -best.size  # there are no others
+    if policy.strategy == COST and policy.spare:
+        return worth_keeping(k, best.size, cost)
+    n = best.size
+    if policy.strategy == RATIO and policy.spare:
+        bar = best[k - 1].key - (1.0 - policy.share) * abs(best[k - 1].key)
+        while n > k and best[n - 1].key < bar:
+            n -= 1
+    return n
+
+
+@allocating
+def thin_out(best, messages, k, policy):
+    """Move the messages that may enter the result to the front of `best`, best first; returns how many those are.
+
+    Their sequences become the marks of their entries.
+
+    Paper: [SKYPE] section 6.1, algorithm 2, line 6.
+    """
+    n = best.size
+    outlived = np.zeros(n, dtype=np.int64)
+    expiries = np.empty(n, dtype=np.int64)
+    for i in range(n):
+        expiries[i] = messages.rows[best[i].slot].expires_at
+    if policy.spare and policy.strategy != KMAX:
+        for i in range(n):
+            sequence, until = best[i].sequence, expiries[i]
+            for j in range(i):
+                if expiries[j] >= until and (best[j].sequence > sequence or policy.newest == UNLIMITED):
+                    outlived[i] += 1
+    n_kept = 0
+    for i in range(n):
+        if outlived[i] < k:
+            to = best[n_kept]
+            to.key, to.slot, to.sequence = best[i].key, best[i].slot, min(2 * outlived[i], MOST_MARK)
+            n_kept += 1
+    return n_kept
+
+
+@kernel
+def position_of(results, start, n, first, message):
+    """Where a message stands among `n` entries, or `n`; looked for from `first` on, as most keep their order."""
+    for i in range(n):
+        position = first + i if first + i < n else first + i - n
+        if results.entries[start + position].message == message:
+            return position
+    return n
+
+
+@kernel
+def replace(results, messages, slot, best, event, cost, policy):
+    """Give a subscription a new buffer after its results were evaluated anew.
+
+    `best` are the messages found, best first, `key` being the rank: as many as `buffer_limit` says, or all there are;
+    `cost` is what finding them cost. What was shown and is no longer among the first k is said with the rank it had.
+    `room_to_replace` must hold. `best` is used up.
+
+    Paper: [SKYPE] section 6.1, algorithm 2.
+    """
+    buffer = results.buffers[slot]
+    n_kept = n_to_keep(buffer.k, best, cost, policy)
+    floor = best[n_kept - 1].key if n_kept > 0 else -np.inf
+    n_kept = thin_out(best[: abs(n_kept)], messages, buffer.k, policy)
+    size_class = class_to_take(results, room_to_begin(n_kept))
+    start = new_block(results, size_class)
+    for i in range(n_kept):
+        entry = results.entries[start + i]
+        entry.rank, entry.message, entry.mark = best[i].key, best[i].slot, best[i].sequence
+        entry.stamp = stamp_of(messages.rows[best[i].slot].sequence, policy.newest)
+    n_shown, at = min(n_kept, np.int64(buffer.k)), 0
+    for position in range(buffer.n_entries):
+        old = results.entries[buffer.start + position]
+        if old.mark & 1:
+            at = position_of(results, start, n_shown, at, old.message)
+            if at < n_shown:
+                results.entries[start + at].mark |= 1
+            else:
+                say(results, event, slot, old.message, -1, old.rank)
+    results.counters[N_BUFFERED] += n_kept - buffer.n_entries
+    take_entries(results, slot, start, size_class)
+    buffer.n_entries = n_kept
+    move_floor(results, slot, floor)
+    if policy.spare:
+        watch_first(results, messages.rows, slot, policy)
+    touch(results, slot)

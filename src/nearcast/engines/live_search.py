@@ -1,0 +1,176 @@
+"""Live messages for one subscription, through the message index: backfills, moves, refills and results.
+
+The index answers `TopK` and `Nearest` best first. For `Within` and `Similar` it gives candidates by word and box,
+which are then checked exactly like arrivals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from nearcast.columns.arena import Array, Floats, Ints, with_room
+from nearcast.columns.clauses import split_clauses
+from nearcast.columns.regions import CIRCLE
+from nearcast.columns.scores import gather, scatter
+from nearcast.columns.subscription_tables import PointLayout, PointTable, WithinLayout
+from nearcast.engines.contract import NO_CHANGES, Changes, Surroundings, difference, entering
+from nearcast.engines.exact import ALL_WORDS, TOPK, similarity, within_matches
+from nearcast.jit import allocating
+from nearcast.space.regions import circle_box
+from nearcast.window.index.candidates import EVERY
+from nearcast.window.index.query import ALL, ANY, Moment, Question
+from nearcast.window.index.query import TOPK as BY_SCORE
+
+_LOOSE = 1e-12  # how much a rearranged inequality is loosened before it filters
+_EVERYWHERE = (-math.inf, -math.inf, math.inf, math.inf)
+
+Area = tuple[float, float, float, float]
+
+
+def best_live(
+    kind: int, table: PointTable, slot: int, limit: int, around: Surroundings, last: int, clock: int
+) -> tuple[Ints, Floats]:
+    """The `limit` best live messages of a TopK or Nearest subscription as of (last, clock), with their ranks."""
+    layout = table.layout
+    row = layout.rows[slot]
+    start, n_terms = int(row["term_start"]), int(row["n_terms"])
+    terms = layout.terms[start : start + n_terms]
+    live, idf = around.live, around.vocabulary.idf
+    if not len(live.table):
+        return np.zeros(0, np.int32), np.zeros(0)
+    moment = _moment(around, int(row["since"]), last, clock)
+    mode = BY_SCORE if kind == TOPK else ALL if row["mode"] == ALL_WORDS else ANY
+    question = Question(mode, float(row["x"]), float(row["y"]), min(limit, len(live.table)), 0.0, 1.0)
+    if kind == TOPK:
+        scale = layout.scales[slot]
+        question = question._replace(alpha=float(scale["share"]), norm=float(scale["norm"]))
+        weights = layout.counts[start : start + n_terms] * idf[terms]
+        return live.index.topk(live.table.layout, idf, question, terms, weights, moment)
+    found, distances = live.index.nearest(live.table.layout, idf, question, terms, moment)
+    return found, -distances
+
+
+def _moment(around: Surroundings, since: int, last: int, clock: int) -> Moment:
+    return Moment(last, clock, around.live.limits.newest, since)
+
+
+def matching_within(layout: WithinLayout, slot: int, around: Surroundings, dense: Floats) -> tuple[Ints, Floats]:
+    """Live messages that a Within subscription matches, newest first; their scores are NaN."""
+    row = layout.rows[slot]
+    area = (float(row["x0"]), float(row["y0"]), float(row["x1"]), float(row["y1"]))
+    if around.space.metric == "haversine" and row["region_kind"] != CIRCLE and not -180.0 <= area[0] <= area[2] < 180.0:
+        area = (-math.inf, area[1], math.inf, area[3])  # the index wraps longitudes, boxes and polygons do not
+    idf = around.vocabulary.idf
+    packed = layout.clauses[row["clause_start"] : row["clause_start"] + row["clause_size"]]
+    rarest = {int(positive[np.argmax(idf[positive])]) for positive, _ in split_clauses(packed)}
+    found = _candidates(sorted(rarest), area, int(row["since"]), around)
+    metric = (around.space.metric_code, around.space.max_distance)
+    kept = found[check_within(layout, slot, around.live.table.layout, found, metric, idf, dense)]
+    newest = np.argsort(-around.live.table.layout.rows["sequence"][kept], kind="stable")
+    return kept[newest], np.full(kept.size, np.nan)
+
+
+def matching_similar(layout: PointLayout, slot: int, around: Surroundings, dense: Floats) -> tuple[Ints, Floats]:
+    """Live messages that a Similar subscription matches, best first, and their scores."""
+    row, scale = layout.rows[slot], layout.scales[slot]
+    delta, tau = float(scale["share"]), float(scale["tau"])
+    terms = layout.terms[row["term_start"] : row["term_start"] + row["n_terms"]].tolist()
+    if tau <= 1.0 - delta + _LOOSE:  # the place alone may suffice
+        terms = [EVERY]
+    area = _EVERYWHERE
+    if tau - delta > _LOOSE and delta < 1.0:  # even a perfect text needs a place this near
+        farthest = (1.0 - (tau - delta) / (1.0 - delta) + _LOOSE) * around.space.max_distance
+        area = circle_box(
+            around.space.metric_code, float(row["x"]), float(row["y"]), max(0.0, farthest) * (1.0 + _LOOSE)
+        )
+    found = _candidates(terms, area, int(row["since"]), around)
+    where = (around.space.metric_code, around.space.max_distance)
+    scores = score_similar(layout, slot, around.live.table.layout, found, where, around.vocabulary.idf, dense)
+    found, scores = found[scores >= tau], scores[scores >= tau]
+    best = np.lexsort((-around.live.table.layout.rows["sequence"][found], -scores))
+    return found[best], scores[best]
+
+
+class LiveSearch:
+    """What a notifier's subscriptions match among the live messages, found one by one through the message index.
+
+    `matching` is `matching_within` or `matching_similar`. Without a window no message is live.
+    """
+
+    def __init__(self, matching: Callable[..., tuple[Ints, Floats]], around: Surroundings) -> None:
+        self._matching = matching
+        self._around = around
+        self._dense = np.zeros(0)
+
+    def find(self, layout: WithinLayout | PointLayout, row: int) -> tuple[Ints, Floats]:
+        """Messages that the subscription in this row matches, in the order of its result, and their scores."""
+        if self._around.live.window is None:
+            return np.zeros(0, np.int32), np.zeros(0)
+        return self._matching(layout, row, self._around, self.dense())
+
+    def dense(self) -> Floats:
+        """Scratch for the words of a message: zeros, one for every term, to be left as they were."""
+        self._dense = with_room(self._dense, self._around.vocabulary.idf.size)
+        return self._dense
+
+    def fill(self, layout: WithinLayout | PointLayout, slots: Ints) -> Changes:
+        """All that these subscriptions match, as entering."""
+        return self._entering(layout, slots, slots)
+
+    def moved(self, layout: WithinLayout | PointLayout, slots: Ints, before: Array) -> Changes:
+        """How the results of subscriptions changed whose rows were `before`."""
+        past = layout._replace(rows=before)
+        if isinstance(past, PointLayout):
+            past = past._replace(scales=past.scales[slots])
+        old = self._entering(past, np.arange(slots.size, dtype=np.int32), slots)
+        return difference(old, self.fill(layout, slots))
+
+    def _entering(self, layout: WithinLayout | PointLayout, rows: Ints, slots: Ints) -> Changes:
+        """What the subscriptions in these rows of the layout match, told under their slots."""
+        if not slots.size:
+            return NO_CHANGES
+        found = [self.find(layout, row) for row in rows.tolist()]
+        messages, scores = (np.concatenate(column) for column in zip(*found, strict=True))
+        return entering(np.repeat(slots, [them.size for them, _ in found]), messages, scores)
+
+    @property
+    def nbytes(self) -> int:
+        return self._dense.nbytes
+
+    def check(self) -> None:
+        assert not self._dense.any(), "scratch must be clean between calls"
+
+
+def _candidates(terms: list[int], area: Area, since: int, around: Surroundings) -> Ints:
+    """Live messages inside the area that hold one of the terms, each once."""
+    live = around.live
+    moment = _moment(around, since, live.last, live.clock)
+    found = [live.index.candidates(live.table.layout, term, area, moment) for term in terms]
+    return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int32)
+
+
+@allocating
+def check_within(subscriptions, slot, messages, found, where, idf, dense):
+    """Which of the messages match a Within subscription."""
+    matches = np.zeros(found.size, dtype=np.bool_)
+    for i in range(found.size):
+        message = messages.rows[found[i]]
+        scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
+        matches[i] = within_matches(subscriptions, slot, message, where, dense)
+        gather(messages.terms, message.term_start, message.n_terms, dense)
+    return matches
+
+
+@allocating
+def score_similar(subscriptions, slot, messages, found, where, idf, dense):
+    """Scores of the messages for a Similar subscription."""
+    scores = np.empty(found.size)
+    for i in range(found.size):
+        message = messages.rows[found[i]]
+        scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
+        scores[i] = similarity(subscriptions, slot, message, where, idf, dense)
+        gather(messages.terms, message.term_start, message.n_terms, dense)
+    return scores

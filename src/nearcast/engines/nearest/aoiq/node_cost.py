@@ -1,0 +1,100 @@
+"""Which nodes of the quadtree a search range is filed in: the memory-based cost model."""
+
+from __future__ import annotations
+
+import math
+
+from nearcast.engines.nearest.aoiq.layout import (
+    MOST_NODES,
+    NOTHING,
+    UNRANKED,
+    node_code,
+    pair_key,
+    place_of,
+    share_of,
+)
+from nearcast.engines.nearest.aoiq.posting_lists import block_chance
+from nearcast.jit import kernel
+from nearcast.space.cells import cell_index
+
+
+@kernel
+def weigh_node(tree, cells, prefix, node, rank, p):
+    """Verification and update cost of one subscription in a node (level, column, row).
+
+    `p` is the probability of the word after the prefix, 1 if there is none.
+
+    Paper: [CKQST] section 3.4, equations 4 to 7 and 10.
+    Departs: messages meet the words of a block equally often, so half of its rows are expected to be looked at.
+    """
+    level, column, row = node
+    place = place_of(tree.list_keys, pair_key(node_code(level, column, row), prefix))
+    n_blocks, n_rows = 1, 0
+    if tree.list_keys[place] != 0:
+        at, n_blocks = tree.list_heads[place], 0
+        if at < 0:
+            at, n_blocks, n_rows = NOTHING, 1, 1
+        while at != NOTHING:
+            block = tree.blocks[at]
+            n_blocks += 1
+            if block.low <= rank:  # the last such block is the one, or the one before
+                n_rows = block.n_rows
+                if rank != UNRANKED and block.low != UNRANKED:
+                    p = max(p, block_chance(block.p_most, block.p_sum, block.n_words))
+            at = block.next
+    rows = 0.5 * (n_rows + 1.0)
+    return share_of(cells, level, column, row) * p * (rows + 1.0), math.log2(n_blocks) + rows
+
+
+@kernel
+def choose_nodes(tree, cells, own, where, height, prefix, word, nodes):
+    """Write the nodes (level, column, row) that cost least for a search range with this box; returns how many.
+
+    `where` is the bounds and theta; `word` is the rank of the word after the prefix, its probability, and that of the
+    prefix. The union of the nodes covers the box.
+
+    Paper: [CKQST] section 3.4, definition 3, equations 8, 9, 11 and 12.
+    """
+    bounds, theta = where
+    rank, p, p_prefix = word
+    if own.x0 == -math.inf and own.x1 == math.inf and own.y0 == -math.inf and own.y1 == math.inf:
+        nodes[0, 0], nodes[0, 1], nodes[0, 2] = 0, 0, 0
+        return 1
+    column0 = cell_index(bounds[0], bounds[2], 1 << height, own.x0)
+    column1 = cell_index(bounds[0], bounds[2], 1 << height, own.x1)
+    row0 = cell_index(bounds[1], bounds[3], 1 << height, own.y0)
+    row1 = cell_index(bounds[1], bounds[3], 1 << height, own.y1)
+    level = height
+    while (column0 >> (height - level)) != (column1 >> (height - level)) or (row0 >> (height - level)) != (
+        row1 >> (height - level)
+    ):
+        level -= 1
+    nodes[0, 0], nodes[0, 1], nodes[0, 2] = level, column0 >> (height - level), row0 >> (height - level)
+    at, n = 0, 1  # nodes before `at` are settled
+    while at < n:
+        level, column, row = nodes[at, 0], nodes[at, 1], nodes[at, 2]
+        if level == height or n + 3 > MOST_NODES:
+            at += 1
+            continue
+        down = height - level - 1
+        left, right = max(2 * column, column0 >> down), min(2 * column + 1, column1 >> down)
+        low, high = max(2 * row, row0 >> down), min(2 * row + 1, row1 >> down)
+        verified, updated = weigh_node(tree, cells, prefix, (level, column, row), rank, p)
+        verified_below, updated_below = 0.0, 0.0
+        for i in range(left, right + 1):
+            for j in range(low, high + 1):
+                cost = weigh_node(tree, cells, prefix, (level + 1, i, j), rank, p)
+                verified_below += cost[0]
+                updated_below += cost[1]
+        gain = p_prefix * (verified - verified_below)
+        if gain <= 0.0 or gain < theta * (updated_below - updated):
+            at += 1
+            continue
+        first = True
+        for i in range(left, right + 1):
+            for j in range(low, high + 1):
+                place = at if first else n
+                n += 0 if first else 1
+                first = False
+                nodes[place, 0], nodes[place, 1], nodes[place, 2] = level + 1, i, j
+    return n

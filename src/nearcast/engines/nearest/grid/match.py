@@ -1,0 +1,196 @@
+"""Arriving messages come with places and words; pairs of event and subscription that may match go out.
+
+Lists, entries and boxes lie anywhere in memory. A message therefore goes through them in stages, all of its lists at
+once, and each stage has fetched what the next one reads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.engines.nearest.grid.insert import cells_around
+from nearcast.engines.nearest.grid.layout import (
+    CANDIDATES,
+    DEEPEST,
+    LEVELS,
+    N_DEAD,
+    NO_BLOCK,
+    TOUCHED,
+    UNLINKED,
+    around,
+    box_holds,
+    cell_code,
+    hash_of,
+    home_of,
+    may_know,
+    place_of,
+)
+from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
+from nearcast.space.distance import EUCLIDEAN, wrap
+
+_CELLS = 4 * (DEEPEST + 1)  # at most so many are looked into for a word
+
+
+@kernel
+def list_probes(grid, messages, message, x, y, bounds, probes):
+    """Write hash | steps around the cell << 32 for every list that may concern a message; returns how many."""
+    levels, lists = grid.levels, grid.lists
+    words = messages.terms[message.term_start : message.term_start + message.n_terms]
+    used = 0
+    for term in words:
+        if term < levels.size:
+            used |= levels[term]
+    used &= grid.heads[LEVELS]
+    n, level = 0, 0
+    while used >> level:
+        if used >> level & 1:
+            column0, column1, row0, row1 = cells_around(bounds, level, x, y)
+            for row in range(row0, row1 + 1):
+                for column in range(column0, column1 + 1):
+                    cell, steps = cell_code(level, column, row), np.int64(-1)
+                    for term in words:
+                        if term >= levels.size or not levels[term] >> level & 1:
+                            continue
+                        wanted = hash_of(cell, term)
+                        if not may_know(grid, wanted):
+                            continue
+                        home = home_of(lists, wanted)
+                        prefetch(lists, home)
+                        prefetch(lists, home + 3)  # it often is in the next line
+                        if steps < 0:
+                            step_y = around(bounds[1], bounds[3], level, row, y)
+                            steps = np.int64(around(bounds[0], bounds[2], level, column, x) | step_y << 8)
+                        probes[n] = steps << 32 | np.int64(wanted)
+                        n += 1
+        level += 1
+    return n
+
+
+@kernel
+def find_lists(grid, filed, probes, n, picked):
+    """Write list << 16 | steps for those of the first `n` probes that have a list of entries, in their place.
+
+    Single entries whose steps hold the place are written to `picked`, which has room for them, as list << 32. Returns
+    how many lists, and how many single entries.
+    """
+    lists, entries = grid.lists, grid.entries
+    n_found = n_picked = n_touched = 0
+    for i in range(n):
+        wanted = probes[i] & 0x7FFFFFFF
+        place = place_of(lists, wanted)
+        here = lists[place]
+        if here.hash != wanted:
+            continue
+        if here.start < 0:
+            n_touched += 1
+            if box_holds(here.size_class, probes[i] >> 32 & 255, probes[i] >> 40):
+                prefetch(filed, ~here.start)
+                picked[n_picked] = np.int64(place) << 32
+                n_picked += 1
+        elif here.n_rows > 0:
+            prefetch(entries, here.start)
+            probes[n_found] = np.int64(place) << 16 | probes[i] >> 32
+            n_found += 1
+    grid.heads[TOUCHED] += n_touched
+    return n_found, n_picked
+
+
+@allocating
+def pick_rows(grid, filed, probes, n, picked, n_picked):
+    """Write list << 32 | row for rows whose steps hold the place, after those picked before.
+
+    Returns the array, maybe a larger one, and how many there are.
+    """
+    lists, entries = grid.lists, grid.entries
+    n_touched = 0
+    for i in range(n):
+        place, step_x, step_y = probes[i] >> 16, probes[i] & 255, probes[i] >> 8 & 255
+        start, n_rows = lists[place].start, lists[place].n_rows
+        n_touched += n_rows
+        if n_picked + n_rows > picked.size:
+            larger = np.empty(2 * (n_picked + n_rows), dtype=np.int64)
+            larger[:n_picked] = picked[:n_picked]
+            picked = larger
+        for row in range(n_rows):
+            if box_holds(entries[start + row].box, step_x, step_y):
+                prefetch(filed, entries[start + row].slot)
+                picked[n_picked] = np.int64(place) << 32 | np.int64(row)
+                n_picked += 1
+    grid.heads[TOUCHED] += n_touched
+    return picked, n_picked
+
+
+@allocating
+def add_pairs(grid, filed, picked, place, event, pairs, n):
+    """Write event << 32 | slot for those rows whose box holds the place; returns how many with those before.
+
+    Dead rows are removed. Returns NEED_ROOM, and removes none, if `pairs` is too small.
+    """
+    lists, entries = grid.lists, grid.entries
+    x, y = place
+    n_dead = 0
+    for i in range(picked.size):
+        here = lists[picked[i] >> 32]
+        slot, generation = ~here.start, here.n_rows
+        if here.start >= 0:
+            entry = entries[here.start + (picked[i] & 0xFFFFFFFF)]
+            slot, generation = entry.slot, entry.generation
+        own = filed[slot]
+        if own.generation != generation:
+            picked[n_dead] = picked[i]
+            n_dead += 1
+        elif own.x0 <= x <= own.x1 and own.y0 <= y <= own.y1:
+            if n == pairs.size:
+                return NEED_ROOM
+            pairs[n] = np.int64(event) << 32 | np.int64(slot)
+            n += 1
+    if n_dead > 0:
+        dead = np.sort(picked[:n_dead])  # the last rows first: what takes their place is alive
+        for i in range(n_dead - 1, -1, -1):
+            if i == n_dead - 1 or dead[i] != dead[i + 1]:
+                remove_row(grid, lists[dead[i] >> 32], dead[i] & 0xFFFFFFFF)
+                grid.heads[UNLINKED] += 1
+    return n
+
+
+@kernel
+def remove_row(grid, here, row):
+    """Take a dead row out of a list; the last one takes its place."""
+    grid.heads[N_DEAD] -= 1
+    if here.start < 0:
+        here.start, here.n_rows, here.size_class = 0, 0, NO_BLOCK
+        return
+    here.n_rows -= 1
+    grid.entries[here.start + row] = grid.entries[here.start + here.n_rows]
+
+
+@allocating
+def find_many(grid, filed, steps, first, end, messages, where, pairs):
+    """Write event << 32 | slot for all whose box holds an arrival and who are filed under a word of it.
+
+    Takes events from `first` up to `end`; returns the event to go on with and the number of pairs. It stops early where
+    there is no room for all pairs of an event. A pair may be written once for every word.
+
+    Paper: [DKMSKS] section 4.3, the cell of a new object and the words of its inverted file.
+    """
+    metric, bounds = where
+    probes, picked = np.empty(16 * _CELLS, dtype=np.int64), np.empty(1024, dtype=np.int64)
+    n = 0
+    for event in range(first, end):
+        if steps.arrivals[event] < 0:
+            continue
+        message = messages.rows[steps.arrivals[event]]
+        x, y = message.x if metric == EUCLIDEAN else wrap(message.x), message.y
+        if message.n_terms * _CELLS > probes.size:
+            probes = np.empty(message.n_terms * _CELLS, dtype=np.int64)
+        n_probes = list_probes(grid, messages, message, x, y, bounds, probes)
+        if n_probes > picked.size:
+            picked = np.empty(2 * n_probes, dtype=np.int64)
+        n_lists, n_picked = find_lists(grid, filed, probes, n_probes, picked)
+        picked, n_picked = pick_rows(grid, filed, probes, n_lists, picked, n_picked)
+        n_now = add_pairs(grid, filed, picked[:n_picked], (x, y), event, pairs, n)
+        if n_now == NEED_ROOM:
+            return event, n
+        grid.heads[CANDIDATES] += n_now - n
+        n = n_now
+    return end, n

@@ -1,0 +1,82 @@
+"""The exact checks against the definitions, which share no code with them."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from definitions import TOLERANCE
+from strategies import Seeded, make_message, make_query, make_setting
+
+from nearcast.columns.scores import gather, scatter
+from nearcast.engines.exact import NEAREST, NO_MATCH, TOPK, rank, similarity, within_matches
+from nearcast.errors import InvalidInput
+from nearcast.model.query import Nearest, Similar, Within
+
+COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+N_SEEDS = 150 if COMPILED else 30
+
+
+def checked(broker: Any, kind: int, number: int, slot: int) -> Any:
+    """What the check of a query kind says of one subscription and one stored message."""
+    around, table = broker._around, broker._tables[kind]
+    stored, idf = around.live.table.layout, around.vocabulary.idf
+    where = (around.space.metric_code, around.space.max_distance)
+    dense = np.zeros(idf.size)
+    row = stored.rows[slot]
+    scatter(stored.terms, stored.counts, row["term_start"], row["n_terms"], idf, dense)
+    if kind == 0:
+        said: Any = bool(within_matches(table.layout, number, row, where, dense))
+    elif kind == 1:
+        said = float(similarity(table.layout, number, row, where, idf, dense))
+    else:
+        said = float(rank(TOPK if kind == 2 else NEAREST, table.layout, number, row, where, idf, dense))
+    gather(stored.terms, row["term_start"], row["n_terms"], dense)
+    assert not dense.any()
+    return said
+
+
+def test_checks_agree_with_the_definitions() -> None:
+    n_checked = 0
+    for seed in range(N_SEEDS):
+        source = Seeded(seed)
+        setting = make_setting(source)
+        if setting.lifetime is None:
+            continue
+        judge, broker = setting.judge(), setting.broker()
+        query = make_query(source, setting.ground)
+        try:
+            broker.subscribe("q", query)
+        except InvalidInput:
+            continue
+        judge.subscribe("q", query)
+        kind, slot = broker._registry.where(broker._registry.find("q"))
+        for n in range(6):
+            message = make_message(source, setting.ground, n, 0)
+            try:
+                broker.publish(message)
+            except InvalidInput:
+                continue
+            judge.publish(message)
+            stored = broker._live.table.ids.find(n)
+            if stored < 0:
+                continue
+            said = checked(broker, kind, slot, stored)
+            entry = next((e for e in judge.standing["q"].entries.values() if e.message == n), None)
+            n_checked += 1
+            if isinstance(query, Within):
+                assert said == (entry is not None), (query, message)
+            elif isinstance(query, Similar):
+                if entry is not None:
+                    assert said == pytest.approx(entry.score, rel=TOLERANCE, abs=0)
+                else:
+                    assert said <= query.tau * (1 + TOLERANCE) + 1e-300
+            elif entry is None:
+                assert said == NO_MATCH == -math.inf
+            else:
+                score = -said if isinstance(query, Nearest) else said
+                assert score == pytest.approx(entry.score, rel=TOLERANCE, abs=0)
+    assert n_checked > N_SEEDS
