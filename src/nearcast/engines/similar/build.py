@@ -27,7 +27,7 @@ from nearcast.engines.similar.layout import (
     STAR,
 )
 from nearcast.engines.similar.prefixes import close_levels, level_of, order_words, place_bound, prefix_end, star_holds
-from nearcast.engines.similar.regions import clear_node, cover, find_leaf, outside_similarity, widen
+from nearcast.engines.similar.region_tree import clear_node, cover, find_leaf, outside_similarity, widen
 from nearcast.jit import allocating, kernel
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.hilbert import to_point

@@ -11,7 +11,7 @@ from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
 from nearcast.engines.live_search import LiveSearch, matching_similar
 from nearcast.engines.similar.candidates import COST, FILTER, VERIFY
-from nearcast.engines.similar.index import StampIndex
+from nearcast.engines.similar.invariants import check_index
 from nearcast.engines.similar.layout import (
     MARKS,
     MOST_MEMBERS,
@@ -34,7 +34,7 @@ from nearcast.engines.similar.layout import (
 from nearcast.engines.similar.match import match_steps
 from nearcast.engines.similar.prefixes import WORD
 from nearcast.engines.similar.settings import Settings
-from nearcast.engines.similar.walker import check_index
+from nearcast.engines.similar.stamp_index import StampIndex
 from nearcast.window.window import Steps
 
 _STRATEGIES = {"cost": COST, "verify": VERIFY, "filter": FILTER}

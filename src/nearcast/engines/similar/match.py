@@ -19,7 +19,7 @@ from nearcast.engines.similar.layout import (
     NEAR,
 )
 from nearcast.engines.similar.prefixes import order_words
-from nearcast.engines.similar.regions import inside, nearest_similarity
+from nearcast.engines.similar.region_tree import inside, nearest_similarity
 from nearcast.engines.similar.verify import settle, weigh
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import HAVERSINE, cos_lat, wrap

@@ -7,7 +7,7 @@ import pytest
 
 from engines.similar.scenes import COMPILED
 from nearcast.engines.similar.layout import LEAF, NODE, PROBE
-from nearcast.engines.similar.regions import clear_node, inside, nearest_similarity, outside_similarity, widen
+from nearcast.engines.similar.region_tree import clear_node, inside, nearest_similarity, outside_similarity, widen
 from nearcast.space.distance import EUCLIDEAN, HAVERSINE, distance, ssim, wrap
 from nearcast.space.hilbert import to_point
 

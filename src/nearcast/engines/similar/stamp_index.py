@@ -9,6 +9,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, Slots, State, with_room
 from nearcast.columns.subscription_tables import PointLayout
+from nearcast.engines.similar.block_pool import Pool, with_headroom
 from nearcast.engines.similar.build import (
     BY_REGION,
     BY_TEXT,
@@ -41,9 +42,8 @@ from nearcast.engines.similar.layout import (
     TERM_MASK,
     StampLayout,
 )
-from nearcast.engines.similar.pools import Pool, with_headroom
 from nearcast.engines.similar.prefixes import WORD, Draft
-from nearcast.engines.similar.regions import narrow
+from nearcast.engines.similar.region_tree import narrow
 from nearcast.engines.similar.settings import Settings
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.space import Space

@@ -20,7 +20,6 @@ from nearcast.engines.similar.build import (
     least_bound,
     list_member,
 )
-from nearcast.engines.similar.index import StampIndex
 from nearcast.engines.similar.layout import (
     ALIVE,
     ANYWHERE,
@@ -37,6 +36,7 @@ from nearcast.engines.similar.layout import (
     TERM_MASK,
 )
 from nearcast.engines.similar.prefixes import order_words
+from nearcast.engines.similar.stamp_index import StampIndex
 from nearcast.jit import allocating
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.hilbert import to_point
