@@ -9,13 +9,13 @@ from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import Changes, Stats, Surroundings
 from nearcast.engines.exact import TOPK
 from nearcast.engines.kept.engine import KeeperEngine, policy_of
-from nearcast.engines.topk.check import check_index
-from nearcast.engines.topk.index import SubscriptionIndex
+from nearcast.engines.topk.events import take_steps
+from nearcast.engines.topk.invariants import check_index
 from nearcast.engines.topk.layout import CANDIDATE, MANY
 from nearcast.engines.topk.match import Probe
 from nearcast.engines.topk.moves import moved
 from nearcast.engines.topk.settings import STRATEGIES, Settings
-from nearcast.engines.topk.steps import take_steps
+from nearcast.engines.topk.skype_index import SubscriptionIndex
 from nearcast.window.window import Steps
 
 _FIRST_ROOM = 1024

@@ -10,6 +10,7 @@ from nearcast.columns.arena import Array, Floats, Ints, State, with_room
 from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.blocks import N_HEADS, USED
 from nearcast.engines.topk.build import file_many, unfile_many
+from nearcast.engines.topk.events import refile_many
 from nearcast.engines.topk.layout import (
     BUILDS,
     CANDIDATES,
@@ -29,7 +30,6 @@ from nearcast.engines.topk.layout import (
     SubscriptionLayout,
 )
 from nearcast.engines.topk.settings import Settings
-from nearcast.engines.topk.steps import refile_many
 from nearcast.space.space import Space
 from nearcast.window.index.index import frame_of
 
