@@ -19,7 +19,7 @@ from nearcast.engines.kept.skyband import Policy
 from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.nearest.search_range import draw_box, level_of
 from nearcast.engines.within import Settings, WithinTree
-from nearcast.engines.within.compare import NEW, OLD
+from nearcast.engines.within.moving.region_diff import NEW, OLD
 from nearcast.jit import kernel
 from nearcast.window.window import Steps
 

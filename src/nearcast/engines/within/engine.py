@@ -7,7 +7,9 @@ import numpy as np
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
 from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
-from nearcast.engines.within.check import check_lists, check_tree
+from nearcast.engines.within.ap_tree import Tree
+from nearcast.engines.within.descend import CHUNK, Sent, new_wave, wider, with_terms
+from nearcast.engines.within.invariants import check_lists, check_tree
 from nearcast.engines.within.match import (
     CANDIDATES,
     ENOUGH,
@@ -23,11 +25,9 @@ from nearcast.engines.within.match import (
     new_match,
     roomier,
 )
+from nearcast.engines.within.moving.answers import Telling
 from nearcast.engines.within.settings import Settings
 from nearcast.engines.within.shape import shape
-from nearcast.engines.within.telling import Telling
-from nearcast.engines.within.tree import Tree
-from nearcast.engines.within.waves import CHUNK, Sent, new_wave, wider, with_terms
 from nearcast.window.window import Steps
 
 

@@ -11,6 +11,7 @@ from nearcast.columns.arena import Array, Floats, Ints, Longs, with_room
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import WithinLayout
 from nearcast.engines.exact import within_matches
+from nearcast.engines.within.descend import CHUNK, find_leaves
 from nearcast.engines.within.layout import (
     BLUR,
     MANY,
@@ -20,7 +21,6 @@ from nearcast.engines.within.layout import (
     ROOT,
     TINY,
 )
-from nearcast.engines.within.waves import CHUNK, find_leaves
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 
 VISITED_LEAVES, TOUCHED, CANDIDATES, VERIFIED, MATCHED = range(5)  # positions in `counters`

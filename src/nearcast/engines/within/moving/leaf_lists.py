@@ -6,6 +6,8 @@ import numpy as np
 
 from nearcast.columns.arena import Ints
 from nearcast.engines.contract import Surroundings
+from nearcast.engines.within.arrays import TreeArrays
+from nearcast.engines.within.descend import Sent, new_wave, wider, with_terms
 from nearcast.engines.within.layout import (
     CATCH_UP,
     CURSOR,
@@ -18,10 +20,16 @@ from nearcast.engines.within.layout import (
     UP_TO,
 )
 from nearcast.engines.within.match import Match
-from nearcast.engines.within.messages import MARK, NEED_WAVE, catch_up, choose_live, hand_down, list_visits, sweep
-from nearcast.engines.within.order import WordOrder
-from nearcast.engines.within.store import TreeArrays
-from nearcast.engines.within.waves import Sent, new_wave, wider, with_terms
+from nearcast.engines.within.moving.leaf_messages import (
+    MARK,
+    NEED_WAVE,
+    catch_up,
+    choose_live,
+    hand_down,
+    list_visits,
+    sweep,
+)
+from nearcast.engines.within.word_order import WordOrder
 from nearcast.jit import NEED_ROOM
 from nearcast.window.window import Steps
 

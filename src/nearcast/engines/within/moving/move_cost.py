@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast.engines.within.drift import drift
+from nearcast.engines.within.upkeep.drift import drift
 from nearcast.jit import kernel
 
 BOXES_PER_CELL = 16  # fewer, and what chance moves between the cells hides what moves together

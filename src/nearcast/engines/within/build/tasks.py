@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, record
-from nearcast.engines.within.choose import choose_cuts, choose_grid, cost_of_moves
-from nearcast.engines.within.grid import cell_of
+from nearcast.engines.within.arrays import class_of, class_room, hold, new_leaf, new_node
+from nearcast.engines.within.build.partition_cost import choose_cuts, choose_grid, cost_of_moves
+from nearcast.engines.within.build.space_grid import cell_of
 from nearcast.engines.within.layout import (
     BY_SPACE,
     BY_WORDS,
@@ -27,9 +28,8 @@ from nearcast.engines.within.layout import (
     SPACE,
     UNRANKED,
 )
-from nearcast.engines.within.motion import Pace
-from nearcast.engines.within.store import class_of, class_room, hold, new_leaf, new_node
-from nearcast.engines.within.trace import cut_of, parts_below
+from nearcast.engines.within.moving.move_cost import Pace
+from nearcast.engines.within.paths import cut_of, parts_below
 from nearcast.jit import NEED_ROOM, kernel
 
 DONE, PAUSED = 0, 1

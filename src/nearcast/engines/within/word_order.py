@@ -6,9 +6,9 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, State, with_room
 from nearcast.columns.subscription_tables import WithinTable
+from nearcast.engines.within.build.recent_messages import RecentMessages
 from nearcast.engines.within.entries import count_words, make_entries, n_clauses, rank_words
 from nearcast.engines.within.layout import ENTRY, UNRANKED
-from nearcast.engines.within.sample import RecentMessages
 
 
 class WordOrder:

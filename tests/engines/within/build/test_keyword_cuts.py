@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearcast.columns.arena import Floats, Ints, Longs
-from nearcast.engines.within.cuts import even_cuts, improved_cuts, optimal_cuts
+from nearcast.engines.within.build.keyword_cuts import even_cuts, improved_cuts, optimal_cuts
 
 WORDS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from([0.0, 0.0625, 0.125, 0.5, 0.75])), max_size=7)
 

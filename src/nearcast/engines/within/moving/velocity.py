@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, State
-from nearcast.engines.within.motion import Pace
+from nearcast.engines.within.moving.move_cost import Pace
 from nearcast.engines.within.settings import Settings
 
 _LEAST_EVENTS = 1000  # of an epoch

@@ -11,12 +11,12 @@ import numpy as np
 
 from nearcast.columns.arena import Ints
 from nearcast.columns.subscription_tables import WithinTable
-from nearcast.engines.within.build import Plan
-from nearcast.engines.within.building import Building
-from nearcast.engines.within.choose import Sample
+from nearcast.engines.within.arrays import TreeArrays, take_range
+from nearcast.engines.within.build.builder import Building
+from nearcast.engines.within.build.partition_cost import Sample
+from nearcast.engines.within.build.tasks import Plan
 from nearcast.engines.within.layout import FREE_PARTS, N_PARTS, NOTHING
-from nearcast.engines.within.order import WordOrder
-from nearcast.engines.within.store import TreeArrays, take_range
+from nearcast.engines.within.word_order import WordOrder
 
 _COLLECTED = -1  # in place of a cursor
 

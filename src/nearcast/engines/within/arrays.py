@@ -39,7 +39,7 @@ from nearcast.engines.within.layout import (
     VERSION,
     TreeLayout,
 )
-from nearcast.engines.within.trace import word_at
+from nearcast.engines.within.paths import word_at
 from nearcast.jit import kernel
 
 _NO_RANGE = -1

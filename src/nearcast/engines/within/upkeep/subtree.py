@@ -5,10 +5,10 @@ Paper: [APTREE] section 3.3.5: nodes that degrade to leaves, subtrees that are b
 
 from __future__ import annotations
 
-from nearcast.engines.within.build import region_of
+from nearcast.engines.within.arrays import free_leaf, free_node, give_range, take_held
+from nearcast.engines.within.build.tasks import region_of
 from nearcast.engines.within.layout import FREE_PARTS, KEYWORD, NOTHING, ROOT, VERSION
-from nearcast.engines.within.store import free_leaf, free_node, give_range, take_held
-from nearcast.engines.within.trace import trace
+from nearcast.engines.within.paths import trace
 from nearcast.jit import NEED_ROOM, kernel
 
 

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Floats, Ints, Longs
-from nearcast.engines.within.cuts import even_cuts, improved_cuts, optimal_cuts
-from nearcast.engines.within.grid import KAPPA, grid_cost, improved_lines, n_before
+from nearcast.engines.within.build.keyword_cuts import even_cuts, improved_cuts, optimal_cuts
+from nearcast.engines.within.build.space_grid import KAPPA, grid_cost, improved_lines, n_before
 from nearcast.engines.within.layout import NO_WORD
-from nearcast.engines.within.motion import penalty
-from nearcast.engines.within.trace import word_at
+from nearcast.engines.within.moving.move_cost import penalty
+from nearcast.engines.within.paths import word_at
 from nearcast.jit import allocating, kernel
 
 HEURISTIC_CUTS, OPTIMAL_CUTS, EVEN_CUTS = range(3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearcast.engines.within.grid import cell_of
+from nearcast.engines.within.build.space_grid import cell_of
 from nearcast.engines.within.layout import KEYWORD, NO_WORD, UNRANKED
 from nearcast.jit import NEED_ROOM, kernel
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, with_room
-from nearcast.engines.within.build import (
+from nearcast.engines.within.arrays import TreeArrays, class_of, class_room
+from nearcast.engines.within.build.partition_cost import Sample, Scratch, new_scratch
+from nearcast.engines.within.build.tasks import (
     BUDGET,
     DONE,
     N_TASKS,
@@ -21,11 +23,9 @@ from nearcast.engines.within.build import (
     copies_at,
     put_task,
 )
-from nearcast.engines.within.choose import Sample, Scratch, new_scratch
 from nearcast.engines.within.layout import ENTRY
-from nearcast.engines.within.order import WordOrder
-from nearcast.engines.within.store import TreeArrays, class_of, class_room
-from nearcast.engines.within.upkeep import reaching
+from nearcast.engines.within.upkeep.subtree import reaching
+from nearcast.engines.within.word_order import WordOrder
 
 _ALL = 2**62
 _SHORT, _SHORT_SAMPLE = 1024, 256  # a list this short is judged by that many messages

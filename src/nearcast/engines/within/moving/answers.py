@@ -7,7 +7,9 @@ import numpy as np
 from nearcast.columns.arena import Array, Ints, with_room
 from nearcast.engines.contract import NO_CHANGES, Changes, together
 from nearcast.engines.live_search import LiveSearch, matching_within
-from nearcast.engines.within.compare import (
+from nearcast.engines.within.ap_tree import Tree
+from nearcast.engines.within.moving.refile import follow_entries
+from nearcast.engines.within.moving.region_diff import (
     N_COUNTS,
     N_TOLD,
     NEED_TOLD,
@@ -19,8 +21,6 @@ from nearcast.engines.within.compare import (
     Look,
     Told,
 )
-from nearcast.engines.within.moves import follow_entries
-from nearcast.engines.within.tree import Tree
 
 _OUT = ("found", "slots", "messages", "signs")
 

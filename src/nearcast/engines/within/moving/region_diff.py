@@ -16,9 +16,9 @@ from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.regions import BOX
 from nearcast.columns.scores import gather
 from nearcast.columns.subscription_tables import WithinLayout, clauses_hold, in_region
-from nearcast.engines.within.build import region_of
+from nearcast.engines.within.build.tasks import region_of
 from nearcast.engines.within.layout import NOTHING
-from nearcast.engines.within.messages import known_since, lives
+from nearcast.engines.within.moving.leaf_messages import known_since, lives
 from nearcast.jit import kernel, prefetch
 
 NEED_TOLD = -3  # room for what is told

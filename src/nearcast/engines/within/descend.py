@@ -13,7 +13,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, record, with_room
 from nearcast.columns.message_table import MessageLayout
-from nearcast.engines.within.grid import cell_of
+from nearcast.engines.within.build.space_grid import cell_of
 from nearcast.engines.within.layout import (
     BLUR,
     KEYWORD,
@@ -23,7 +23,7 @@ from nearcast.engines.within.layout import (
     UNRANKED,
     VERSION,
 )
-from nearcast.engines.within.trace import cut_of
+from nearcast.engines.within.paths import cut_of
 from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
 from nearcast.space.distance import HAVERSINE, wrap
 

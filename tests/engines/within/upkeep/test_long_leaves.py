@@ -10,8 +10,8 @@ from compare import identical
 from contract.contenders import Judge, Town
 
 import nearcast as nc
-from nearcast.engines.within import tree
-from nearcast.engines.within.backlog import LONG
+from nearcast.engines.within import ap_tree as tree
+from nearcast.engines.within.upkeep.long_leaves import LONG
 from nearcast.model.event import Move
 from nearcast.model.query import Within
 

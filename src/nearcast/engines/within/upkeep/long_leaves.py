@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from nearcast.engines.within.arrays import copy_held, free_leaf, hold
 from nearcast.engines.within.layout import CLAUSE, NOTHING
-from nearcast.engines.within.store import copy_held, free_leaf, hold
 from nearcast.jit import kernel
 
 LONG = 1024  # entries of a leaf in which a single one is not searched at once

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from nearcast.columns.arena import Array, Floats
-from nearcast.engines.within.drift import drift
-from nearcast.engines.within.motion import (
+from nearcast.engines.within.moving.move_cost import (
     Pace,
     location_update_cost,
     nodes_passed,
@@ -17,6 +16,7 @@ from nearcast.engines.within.motion import (
     reconstruction_cost,
     reconstruction_interval,
 )
+from nearcast.engines.within.upkeep.drift import drift
 
 PACE = Pace(16, 40.0, 0.001, 2.0, 50)
 EXTENT = np.array([2.0, -1.0, 10.0, 3.0])

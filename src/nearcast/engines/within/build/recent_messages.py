@@ -6,7 +6,7 @@ import numpy as np
 
 from nearcast.columns.arena import Ints, State
 from nearcast.columns.message_table import MessageLayout
-from nearcast.engines.within.choose import Sample
+from nearcast.engines.within.build.partition_cost import Sample
 from nearcast.engines.within.layout import UNRANKED
 from nearcast.jit import kernel
 

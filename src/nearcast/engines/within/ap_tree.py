@@ -9,22 +9,12 @@ import numpy as np
 from nearcast.columns.arena import Array, Ints, State, with_room
 from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import Surroundings
-from nearcast.engines.within.backlog import settle
-from nearcast.engines.within.build import BY_COST, WORDS_FIRST, Plan
-from nearcast.engines.within.build import SPACE_FIRST as BY_SPACE_FIRST
-from nearcast.engines.within.building import Building
-from nearcast.engines.within.choose import EVEN_CUTS, HEURISTIC_CUTS, OPTIMAL_CUTS
-from nearcast.engines.within.drift import drift
-from nearcast.engines.within.filing import (
-    DRIFTING,
-    NEED_LATE,
-    NEED_PATH,
-    OVERFULL,
-    THIN,
-    Work,
-    insert_entries,
-    remove_entries,
-)
+from nearcast.engines.within.arrays import TreeArrays
+from nearcast.engines.within.build.builder import Building
+from nearcast.engines.within.build.partition_cost import EVEN_CUTS, HEURISTIC_CUTS, OPTIMAL_CUTS
+from nearcast.engines.within.build.recent_messages import RecentMessages
+from nearcast.engines.within.build.tasks import BY_COST, WORDS_FIRST, Plan
+from nearcast.engines.within.build.tasks import SPACE_FIRST as BY_SPACE_FIRST
 from nearcast.engines.within.layout import (
     CURSOR,
     ENTRY,
@@ -37,10 +27,8 @@ from nearcast.engines.within.layout import (
     VERSION,
     TreeLayout,
 )
-from nearcast.engines.within.lists import Lists
-from nearcast.engines.within.order import WordOrder
-from nearcast.engines.within.rebuild import Rebuild
-from nearcast.engines.within.sample import RecentMessages
+from nearcast.engines.within.moving.leaf_lists import Lists
+from nearcast.engines.within.moving.velocity import Velocities
 from nearcast.engines.within.settings import (
     COST,
     EVEN,
@@ -51,9 +39,21 @@ from nearcast.engines.within.settings import (
     SPACE_FIRST,
     Settings,
 )
-from nearcast.engines.within.store import TreeArrays
-from nearcast.engines.within.upkeep import clear, collect, passes, replace, way_to
-from nearcast.engines.within.velocity import Velocities
+from nearcast.engines.within.upkeep.drift import drift
+from nearcast.engines.within.upkeep.insert_remove import (
+    DRIFTING,
+    NEED_LATE,
+    NEED_PATH,
+    OVERFULL,
+    THIN,
+    Work,
+    insert_entries,
+    remove_entries,
+)
+from nearcast.engines.within.upkeep.long_leaves import settle
+from nearcast.engines.within.upkeep.rebuild import Rebuild
+from nearcast.engines.within.upkeep.subtree import clear, collect, passes, replace, way_to
+from nearcast.engines.within.word_order import WordOrder
 from nearcast.jit import NEED_ROOM
 
 _CUTS = {HEURISTIC: HEURISTIC_CUTS, OPTIMAL: OPTIMAL_CUTS, EVEN: EVEN_CUTS}

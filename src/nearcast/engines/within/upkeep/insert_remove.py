@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nearcast.columns.arena import Ints, Longs
-from nearcast.engines.within.backlog import LONG, position_of, put_off
+from nearcast.engines.within.arrays import add_entry, class_of, class_room, copy_held, free_leaf, new_leaf
 from nearcast.engines.within.layout import CLAUSE, N_HELD, N_LEAVES, NOTHING, UNRANKED, VERSION
-from nearcast.engines.within.store import add_entry, class_of, class_room, copy_held, free_leaf, new_leaf
-from nearcast.engines.within.trace import trace
+from nearcast.engines.within.paths import trace
+from nearcast.engines.within.upkeep.long_leaves import LONG, position_of, put_off
 from nearcast.jit import NEED_ROOM, kernel
 
 NEED_PATH = -2  # a path was longer than its scratch

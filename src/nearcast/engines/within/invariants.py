@@ -6,12 +6,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from nearcast.engines.within.ap_tree import Tree
+from nearcast.engines.within.arrays import class_room
+from nearcast.engines.within.descend import CHUNK, Sent, find_leaves, new_wave, wider, with_terms
 from nearcast.engines.within.layout import KEYWORD, LISTED_ROWS, N_LEAVES, NO_NODE, NOTHING, ROOT
-from nearcast.engines.within.messages import known_since, lives
-from nearcast.engines.within.store import class_room
-from nearcast.engines.within.trace import trace
-from nearcast.engines.within.tree import Tree
-from nearcast.engines.within.waves import CHUNK, Sent, find_leaves, new_wave, wider, with_terms
+from nearcast.engines.within.moving.leaf_messages import known_since, lives
+from nearcast.engines.within.paths import trace
 from nearcast.jit import NEED_ROOM
 
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import math
 
+from nearcast.engines.within.arrays import class_of, class_room, free_leaf, give_range, take_range
+from nearcast.engines.within.descend import CHUNK, find_leaves
 from nearcast.engines.within.layout import (
     CATCH_UP,
     FREE_LISTS,
@@ -25,8 +27,6 @@ from nearcast.engines.within.layout import (
     SWEPT,
     UP_TO,
 )
-from nearcast.engines.within.store import class_of, class_room, free_leaf, give_range, take_range
-from nearcast.engines.within.waves import CHUNK, find_leaves
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.distance import HAVERSINE
 from nearcast.window.window import is_live

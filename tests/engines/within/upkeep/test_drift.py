@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nearcast.columns.arena import Ints
-from nearcast.engines.within.drift import PRIOR, divergence, drift
+from nearcast.engines.within.upkeep.drift import PRIOR, divergence, drift
 
 THETA_KL = 0.001
 

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nearcast.columns.arena import Floats
-from nearcast.engines.within.grid import KAPPA, cell_of, even_lines, grid_cost, improved_lines
+from nearcast.engines.within.build.space_grid import KAPPA, cell_of, even_lines, grid_cost, improved_lines
 
 COORDINATE = st.integers(-3, 11).map(float)
 INTERVALS = st.lists(st.tuples(COORDINATE, COORDINATE).map(sorted), max_size=12)

@@ -7,9 +7,11 @@ regions are never formed, since they misjudge borders: `compare` decides by "in 
 
 from __future__ import annotations
 
-from nearcast.engines.within.backlog import LONG, position_of, put_off
-from nearcast.engines.within.compare import NEW, OLD, look_through
-from nearcast.engines.within.filing import (
+from nearcast.engines.within.arrays import hold
+from nearcast.engines.within.layout import CLAUSE, KEYWORD, N_HELD, N_LEAVES, NO_NODE, NO_WORD, ROOT
+from nearcast.engines.within.moving.region_diff import NEW, OLD, look_through
+from nearcast.engines.within.paths import cells_met, covers, cut_of, word_at
+from nearcast.engines.within.upkeep.insert_remove import (
     NEED_LATE,
     NEED_PATH,
     count_change,
@@ -21,9 +23,7 @@ from nearcast.engines.within.filing import (
     take_entry,
     widen,
 )
-from nearcast.engines.within.layout import CLAUSE, KEYWORD, N_HELD, N_LEAVES, NO_NODE, NO_WORD, ROOT
-from nearcast.engines.within.store import hold
-from nearcast.engines.within.trace import cells_met, covers, cut_of, word_at
+from nearcast.engines.within.upkeep.long_leaves import LONG, position_of, put_off
 from nearcast.jit import NEED_ROOM, kernel
 
 
