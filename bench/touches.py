@@ -21,10 +21,10 @@ from bench.cases.messages import Stream, batches
 from bench.cases.within import STOP_WORDS
 from bench.figure import SEED
 from nearcast import Broker, Space, Window
-from nearcast.cluster.costs import weigh_each
-from nearcast.cluster.sample import Sample
-from nearcast.cluster.touching import KINDS, touching
 from nearcast.engines.nearest.grid.insert import finest
+from nearcast.partition.costs import weigh_each
+from nearcast.partition.footprint import KINDS, touching
+from nearcast.partition.sample import Sample
 from nearcast.workload import subscriptions
 
 DATA = "poi_simplegeo_us"

@@ -13,10 +13,6 @@ from bench.cases.nearest import PLACES, engine_class
 from bench.cases.within import STOP_WORDS, compare
 from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from bench.rivals.region_lists import RegionListsEngine
-from nearcast.cluster.partition import Partition, Settings, fit
-from nearcast.cluster.sample import Sample
-from nearcast.cluster.sets import space_sets
-from nearcast.cluster.touching import touching
 from nearcast.columns.arena import Ints, with_room
 from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import PointRows, PointTable
@@ -26,6 +22,10 @@ from nearcast.engines.kept.engine import policy_of
 from nearcast.engines.kept.skyband import COST
 from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.oracle import KeeperOracle
+from nearcast.partition.footprint import touching
+from nearcast.partition.partition import Partition, Settings, fit
+from nearcast.partition.quadtree_sets import space_sets
+from nearcast.partition.sample import Sample
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
 from nearcast.window.window import LiveMessages, Steps

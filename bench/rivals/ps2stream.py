@@ -13,11 +13,11 @@ import heapq
 import numpy as np
 import pyarrow as pa
 
-from nearcast.cluster.greedy import assigned
-from nearcast.cluster.partition import Partition
-from nearcast.cluster.sample import Sample
-from nearcast.cluster.touching import Touching, touching
 from nearcast.columns.arena import Array, Ints
+from nearcast.partition.footprint import Touching, touching
+from nearcast.partition.greedy import assigned
+from nearcast.partition.partition import Partition
+from nearcast.partition.sample import Sample
 from nearcast.space.space import Space
 
 _PARTS = 20  # for each shard, as SOP has them

@@ -18,9 +18,9 @@ from rich.console import Console
 from nearcast.cli import main as front
 from nearcast.cli.plan import Plan, advise, plan_for, show
 from nearcast.cli.plan_picture import draw
-from nearcast.cluster.costs import MESSAGE_NS
-from nearcast.cluster.partition import METHODS, Settings
-from nearcast.cluster.sample import Sample
+from nearcast.partition.costs import MESSAGE_NS
+from nearcast.partition.partition import METHODS, Settings
+from nearcast.partition.sample import Sample
 
 SPACE = ("--space", "0,0,8,8", "--metric", "euclidean")
 

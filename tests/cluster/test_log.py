@@ -17,11 +17,11 @@ from nearcast.cluster.balance import Balance, order_for
 from nearcast.cluster.directory import Directory, Entries, order_of
 from nearcast.cluster.intake import Intake
 from nearcast.cluster.log import Log
-from nearcast.cluster.partition import Settings, fit
 from nearcast.cluster.schema import SUBSCRIBE, UNSUBSCRIBE
 from nearcast.cluster.sources import Input, find_files
 from nearcast.cluster.store import Store, read_table, write_table
 from nearcast.cluster.turn_files import BATCH, GIVE, TAKE, read_route, read_turn
+from nearcast.partition.partition import Settings, fit
 
 QUERY = {"kind": "within", "region": [0, 0, 1, 1], "keywords": "x"}
 

@@ -18,12 +18,12 @@ import pytest
 import nearcast as nc
 from cluster.processes import python_workers
 from cluster.scenes import SPACE, WINDOW, answer, events, read_rejects, read_updates, write_lines
-from nearcast.cluster.partition import shard_key, spark_partition
 from nearcast.cluster.pipeline import Options, Result, run
 from nearcast.cluster.progress import read_totals
 from nearcast.cluster.sources import Input
 from nearcast.cluster.store import DRAFT, Store, read_json, write_json
 from nearcast.errors import InvalidInput
+from nearcast.partition.partition import shard_key, spark_partition
 
 STREAM = events(11, 900)
 EXPECTED = answer(STREAM)

@@ -18,9 +18,9 @@ from nearcast.cluster.decode import Decoder
 from nearcast.cluster.directory import Directory
 from nearcast.cluster.intake import ordered, with_words
 from nearcast.cluster.outcome_files import UpdatesFile, updates_file, write_rejects
-from nearcast.cluster.partition import Partition, owner_of
 from nearcast.cluster.shard import Outcome, Shard
 from nearcast.cluster.specs import subscriptions_of
+from nearcast.partition.partition import Partition, owner_of
 
 
 def table_of(stream: list[Any]) -> pa.Table:

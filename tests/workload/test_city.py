@@ -6,8 +6,10 @@ import pytest
 
 from nearcast.errors import InvalidInput
 from nearcast.model import codec
-from nearcast.workload import city, city_map, city_words
-from nearcast.workload.city_posts import _SLOT, DAY_START, HOUR_MS, along, hood_of, street_of
+from nearcast.workload import city
+from nearcast.workload.city import map as city_map
+from nearcast.workload.city import words as city_words
+from nearcast.workload.city.posts import _SLOT, DAY_START, HOUR_MS, along, hood_of, street_of
 
 
 @pytest.fixture(scope="module")

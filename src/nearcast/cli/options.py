@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nearcast.cluster.partition import Settings
 from nearcast.cluster.pipeline import WORLD
 from nearcast.cluster.sources import FORMATS
 from nearcast.errors import InvalidInput
+from nearcast.partition.partition import Settings
 
 SEVERAL: Any = {"nargs": "+", "action": "extend", "default": [], "metavar": "PATH"}  # one or more paths
 

@@ -19,14 +19,14 @@ from rich.table import Table
 import nearcast as nc
 from nearcast.cli.options import SEVERAL, add_format, add_space, add_split, bounds_of, joined, parser_of
 from nearcast.cli.plan_picture import draw
-from nearcast.cluster.costs import MESSAGE_NS, own_costs
-from nearcast.cluster.partition import METHODS, Settings, owners_of, split
-from nearcast.cluster.sample import SAMPLE_ROWS, Sample
 from nearcast.cluster.schema import PUBLISH, SUBSCRIBE
 from nearcast.cluster.sources import Input, SourceFile, find_files, read_file
-from nearcast.cluster.touching import KINDS, Subscriptions, touching
 from nearcast.columns.arena import Floats, Ints
 from nearcast.errors import InvalidInput
+from nearcast.partition.costs import MESSAGE_NS, own_costs
+from nearcast.partition.footprint import KINDS, Subscriptions, touching
+from nearcast.partition.partition import METHODS, Settings, owners_of, split
+from nearcast.partition.sample import SAMPLE_ROWS, Sample
 
 TITLES = {"dkm": "DkM-SKS", "keyword": "by words", "space": "by space", "hash": "by id"}
 BUSY = 0.5  # of a core's time: what a shard should have to do at most

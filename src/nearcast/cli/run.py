@@ -19,11 +19,11 @@ from rich.table import Table
 import nearcast as nc
 from nearcast.cli.options import SEVERAL, add_format, add_space, add_split, bounds_of, joined, parser_of
 from nearcast.cluster.intake import BATCH_ROWS, Head
-from nearcast.cluster.partition import METHODS
 from nearcast.cluster.pipeline import BALANCE, BALANCE_AFTER_S, SNAPSHOT_EVERY, WORLD, Options, Result, run
 from nearcast.cluster.progress import Totals
 from nearcast.cluster.sources import Input
 from nearcast.errors import InvalidInput
+from nearcast.partition.partition import METHODS
 
 _DESCRIPTION = """\
 Answer subscriptions over a stream of messages, on Spark.

@@ -8,10 +8,8 @@ The way of an event, one module after the other:
             (`kafka_topics`).
 `intake`    puts the events of all new files in one order, splits their texts into words, cuts them into numbered
             batches, and writes these down; if there is much to sort, Spark does it (`staging`).
-`log`       makes turns of batches: `partition` says which shard a new subscription belongs to, `directory` remembers
-            it. `balance` adds turns in which subscriptions change shards.
-`partition` splits subscriptions into shards by what they cost: `sample` counts over messages, `touching` and `balls`
-            say what can touch a subscription, `costs` what it costs; `sets`, `dkm` and `greedy` do the splitting.
+`log`       makes turns of batches: `nearcast.partition` says which shard a new subscription belongs to, `directory`
+            remembers it. `balance` adds turns in which subscriptions change shards.
 `stream`    (and `turn_files`) is all that Spark then sees: each turn, sent to every shard, and a report from each.
 `turn`      is what a shard does with a turn: find itself in the memory of the worker, or restore itself from a
             snapshot and the turns since; process the batch; write updates and rejects under the names of both.

@@ -28,12 +28,12 @@ import pyarrow as pa
 
 from nearcast.broker import snapshot
 from nearcast.cluster.directory import Directory, Entries, ends_of
-from nearcast.cluster.partition import Partition, Settings, fit
 from nearcast.cluster.schema import MESSAGE_COLUMNS, PUBLISH, ROUTE, SUBSCRIBE
 from nearcast.cluster.specs import subscriptions_of
 from nearcast.cluster.store import Store, read_table, write_table, write_whole
 from nearcast.cluster.turn_files import BATCH, GIVE, TAKE, Turn, read_route, read_turn
 from nearcast.columns.arena import Array, Floats, Ints, State
+from nearcast.partition.partition import Partition, Settings, fit
 from nearcast.space.space import Space
 from nearcast.text.weights import Weights
 

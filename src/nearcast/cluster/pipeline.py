@@ -23,8 +23,6 @@ from nearcast.cluster.balance import Balance
 from nearcast.cluster.intake import BATCH_ROWS, Head, Intake, Stage, Unread
 from nearcast.cluster.log import Log
 from nearcast.cluster.outcome_files import drop_outcomes
-from nearcast.cluster.partition import Settings as Splitting
-from nearcast.cluster.partition import shard_key
 from nearcast.cluster.progress import Totals, metrics, read_totals, record_step
 from nearcast.cluster.redis_streams import RedisStream, enter_updates
 from nearcast.cluster.session import embedded_master, start_session
@@ -36,6 +34,8 @@ from nearcast.cluster.streams import is_stream, stream_at
 from nearcast.cluster.turn import Settings, load_weights
 from nearcast.cluster.warm import compile_aside
 from nearcast.errors import NearcastError, SetupError
+from nearcast.partition.partition import Settings as Splitting
+from nearcast.partition.partition import shard_key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

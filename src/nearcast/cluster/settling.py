@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import nearcast as nc
-from nearcast.cluster.partition import METHODS
 from nearcast.cluster.reshard import reshard
 from nearcast.cluster.sources import Input, find_files, read_texts
 from nearcast.cluster.store import Store, read_json, write_json
 from nearcast.cluster.text_files import TEXT_ERRORS
 from nearcast.cluster.turn import Settings, save_weights
 from nearcast.errors import InvalidInput
+from nearcast.partition.partition import METHODS
 
 if TYPE_CHECKING:
     from nearcast.cluster.pipeline import Options

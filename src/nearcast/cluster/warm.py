@@ -19,11 +19,11 @@ import nearcast as nc
 from nearcast.broker.warm import compile_kernels as compile_for_brokers
 from nearcast.cluster.decode import Decoder
 from nearcast.cluster.intake import ordered, with_words
-from nearcast.cluster.partition import fit
 from nearcast.cluster.schema import MESSAGE_COLUMNS, PUBLISH, SUBSCRIBE
 from nearcast.cluster.shard import Shard
 from nearcast.cluster.specs import subscriptions_of
 from nearcast.kernel_cache import kernel_folder, module_digest
+from nearcast.partition.partition import fit
 
 _RING = [[[0, 0], [2, 0], [2, 2], [0, 0]]]
 _PLACE: dict[str, Any] = {"lon": 1, "lat": 1, "keywords": "a b"}

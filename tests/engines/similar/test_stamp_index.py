@@ -7,7 +7,8 @@ import pytest
 
 import nearcast as nc
 from engines.similar.scenes import COMPILED, Scene, broker_with, engine_of, pair
-from nearcast.engines.similar import Settings, SimilarStamp, index
+from nearcast.engines.similar import Settings, SimilarStamp
+from nearcast.engines.similar import stamp_index as index
 from nearcast.engines.similar.layout import ALIVE, EITHER, FARTHEST, INSIDE_SHIFT, NEAR
 
 MANY = 600 if COMPILED else 80

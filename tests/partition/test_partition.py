@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from nearcast.cluster.partition import owner_of, place_of, shard_key, spark_partition
+from nearcast.partition.partition import owner_of, place_of, shard_key, spark_partition
 
 
 def test_places_never_change() -> None:

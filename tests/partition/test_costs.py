@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import nearcast as nc
-from nearcast.cluster.costs import CHECKS, LOOKS, UNITS, keyword_costs, own_costs, space_costs, weigh_in_box
-from nearcast.cluster.dkm import set_costs
-from nearcast.cluster.sample import SAMPLE_ROWS, Sample
-from nearcast.cluster.touching import KINDS, Touching, touching
 from nearcast.model.codec import subscription_from_json
+from nearcast.partition.costs import CHECKS, LOOKS, UNITS, keyword_costs, own_costs, space_costs, weigh_in_box
+from nearcast.partition.dkm import set_costs
+from nearcast.partition.footprint import KINDS, Touching, touching
+from nearcast.partition.sample import SAMPLE_ROWS, Sample
 from nearcast.space.distance import HAVERSINE, distance, ssim, wrap
 from nearcast.space.regions import circle_box
 from nearcast.text.similarity import MEASURES, tsim

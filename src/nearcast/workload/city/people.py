@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearcast.workload import city_map, city_words
-from nearcast.workload.city_posts import DAY_START, HOUR_MS, MINUTE_MS, along, hood_of
+from nearcast.workload.city import map as city_map
+from nearcast.workload.city import words as city_words
+from nearcast.workload.city.posts import DAY_START, HOUR_MS, MINUTE_MS, along, hood_of
 
 Event = dict[str, Any]
 OPENING_TS = DAY_START + 5 * HOUR_MS  # when the first subscriptions are made, an hour before the first post

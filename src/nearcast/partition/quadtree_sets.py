@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast.cluster.costs import UNITS, enclose
-from nearcast.cluster.sample import Sample, count_box
-from nearcast.cluster.touching import Touching
 from nearcast.columns.arena import Array, Floats, Longs
 from nearcast.jit import kernel
+from nearcast.partition.costs import UNITS, enclose
+from nearcast.partition.footprint import Touching
+from nearcast.partition.sample import Sample, count_box
 from nearcast.space.cells import morton
 
 _LEVEL = 20  # of the cells whose order subscriptions stand in: 2**20 columns and rows

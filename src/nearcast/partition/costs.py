@@ -12,11 +12,11 @@ import math
 
 import numpy as np
 
-from nearcast.cluster.sample import Sample, count_word, count_words
-from nearcast.cluster.touching import KINDS, Touching, shares_of
 from nearcast.columns.arena import Floats
 from nearcast.engines.nearest.grid.insert import finest
 from nearcast.jit import kernel
+from nearcast.partition.footprint import KINDS, Touching, shares_of
+from nearcast.partition.sample import Sample, count_word, count_words
 from nearcast.space.cells import cell_edge, cell_index
 
 # Nanoseconds of CPU by kind: for each look that is expected, at a message with one of the words in the cells around the

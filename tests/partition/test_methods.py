@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-
 from cluster.test_costs import SPACES, columnar, town
-from nearcast.cluster.costs import keyword_costs, own_costs, own_parts
-from nearcast.cluster.dkm import Splitter
-from nearcast.cluster.greedy import assigned, dealt, dealt_parts
-from nearcast.cluster.partition import METHODS, Partition, Settings, fit, split
-from nearcast.cluster.sample import Sample
-from nearcast.cluster.sets import Order, space_sets
-from nearcast.cluster.touching import touching
+
 from nearcast.errors import InvalidInput
+from nearcast.partition.costs import keyword_costs, own_costs, own_parts
+from nearcast.partition.dkm import Splitter
+from nearcast.partition.footprint import touching
+from nearcast.partition.greedy import assigned, dealt, dealt_parts
+from nearcast.partition.partition import METHODS, Partition, Settings, fit, split
+from nearcast.partition.quadtree_sets import Order, space_sets
+from nearcast.partition.sample import Sample
 
 WAYS = [(method, Settings(gamma1=3, theta=3, window=False)) for method in METHODS] + [
     ("dkm", Settings(by_set=True, gamma1=3))

@@ -23,13 +23,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from nearcast.cluster.balls import Points, nearest_many, scratch_for, topk_many
-from nearcast.cluster.sample import Sample, count_box
 from nearcast.columns.arena import Array, Floats, Ints, Longs, owned
 from nearcast.columns.decode_subscriptions import Part, Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import PointRows, WithinRows
 from nearcast.jit import kernel
 from nearcast.model.query import MATCHES
+from nearcast.partition.radii import Points, nearest_many, scratch_for, topk_many
+from nearcast.partition.sample import Sample, count_box
 from nearcast.space.regions import circle_box
 from nearcast.text.similarity import COSINE, DICE, OVERLAP
 from nearcast.text.words import from_lists

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearcast.workload import city_map, city_words
-from nearcast.workload.city_map import Place, Venue
+from nearcast.workload.city import map as city_map
+from nearcast.workload.city import words as city_words
+from nearcast.workload.city.map import Place, Venue
 
 DAY_START = 1_715_817_600_000  # Thursday 16 May 2024, midnight
 MINUTE_MS = 60_000

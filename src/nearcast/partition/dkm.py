@@ -6,13 +6,13 @@ import heapq
 
 import numpy as np
 
-from nearcast.cluster.costs import UNITS, enclose, weigh_in_box
-from nearcast.cluster.greedy import assigned, dealt, dealt_parts
-from nearcast.cluster.sample import Sample
-from nearcast.cluster.sets import Order, Set, Weighed
-from nearcast.cluster.touching import Touching
 from nearcast.columns.arena import Floats, Ints
 from nearcast.jit import kernel
+from nearcast.partition.costs import UNITS, enclose, weigh_in_box
+from nearcast.partition.footprint import Touching
+from nearcast.partition.greedy import assigned, dealt, dealt_parts
+from nearcast.partition.quadtree_sets import Order, Set, Weighed
+from nearcast.partition.sample import Sample
 
 _GROUPS = 4  # parts of HYBRID-PARTITION, as many as quarters
 _THIN = 1e-9  # of the extent of all sets: how wide the box of a new subscription is at least

@@ -17,14 +17,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast.cluster.costs import keyword_costs, own_costs, own_parts, space_costs
-from nearcast.cluster.dkm import Splitter, set_costs
-from nearcast.cluster.greedy import assigned, dealt, dealt_parts
-from nearcast.cluster.sample import Sample
-from nearcast.cluster.sets import space_sets
-from nearcast.cluster.touching import Subscriptions, Touching, touching
 from nearcast.columns.arena import Floats, Ints, owned
 from nearcast.errors import InvalidInput
+from nearcast.partition.costs import keyword_costs, own_costs, own_parts, space_costs
+from nearcast.partition.dkm import Splitter, set_costs
+from nearcast.partition.footprint import Subscriptions, Touching, touching
+from nearcast.partition.greedy import assigned, dealt, dealt_parts
+from nearcast.partition.quadtree_sets import space_sets
+from nearcast.partition.sample import Sample
 from nearcast.space.space import Space
 from nearcast.text.weights import Weights
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast.cluster.sample import length_of, spot_of
 from nearcast.columns.arena import Floats, Ints, Longs
 from nearcast.jit import kernel
 from nearcast.model.query import MATCHES
+from nearcast.partition.sample import length_of, spot_of
 from nearcast.space.distance import EUCLIDEAN, ssim, wrap
 
 _ALL = MATCHES.index("all")

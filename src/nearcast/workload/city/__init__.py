@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nearcast.errors import InvalidInput
-from nearcast.workload import city_people, city_posts
-from nearcast.workload.city_map import BOUNDS, METRIC, NAME, features, space
-from nearcast.workload.city_people import PEOPLE, Person
+from nearcast.workload.city import people as city_people
+from nearcast.workload.city import posts as city_posts
+from nearcast.workload.city.map import BOUNDS, METRIC, NAME, features, space
+from nearcast.workload.city.people import PEOPLE, Person
 from nearcast.workload.schema import generator
 
 __all__ = ["BOUNDS", "METRIC", "NAME", "PEOPLE", "SEED", "Person", "Sample", "features", "sample", "space"]
