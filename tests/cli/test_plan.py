@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cluster.test_costs import SPACES, columnar, town
+from partition.test_costs import SPACES, columnar, town
 from rich.console import Console
 
 from nearcast.cli import main as front

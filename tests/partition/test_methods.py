@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from cluster.test_costs import SPACES, columnar, town
+from partition.test_costs import SPACES, columnar, town
 
 from nearcast.errors import InvalidInput
 from nearcast.partition.costs import keyword_costs, own_costs, own_parts
