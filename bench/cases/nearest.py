@@ -16,14 +16,14 @@ from nearcast import Window
 from nearcast.columns.arena import Ints
 from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import PointRows, PointTable
-from nearcast.engines.contract import Surroundings
+from nearcast.engines.contract import EngineContext
 from nearcast.engines.exact import NEAREST
 from nearcast.engines.kept.engine import policy_of
 from nearcast.engines.kept.skyband import COST, KMAX
-from nearcast.engines.nearest.aoiq import Settings as OrderedSettings
+from nearcast.engines.nearest.aoiq import AoiqSettings
 from nearcast.engines.nearest.engine import NearestEngine
-from nearcast.engines.nearest.grid import Settings as GridSettings
-from nearcast.engines.oracle import KeeperOracle
+from nearcast.engines.nearest.grid import GridSettings
+from nearcast.engines.oracle import KeptOracle
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
 from nearcast.window.window import LiveMessages, Steps
@@ -51,7 +51,7 @@ def engine_class(name: str, sizes: dict[str, Any]) -> Callable[..., NearestEngin
     """Makes an engine from its table, surroundings and policy."""
     if name == "nearest":
         settings = {"words": "m", "height": "height", "update_ratio": "theta"}
-        ordered = OrderedSettings(**{field: sizes[key] for field, key in settings.items() if key in sizes})
+        ordered = AoiqSettings(**{field: sizes[key] for field, key in settings.items() if key in sizes})
         return partial(NearestEngine, ordered=ordered, grid=GridSettings(finest=sizes.get("finest")))
     if name == "boxed":
         return partial(NearestEngine, grid=GridSettings(finest=0))
@@ -92,10 +92,10 @@ class Watching(Case):
         live = sizes.get("live")
         self.window = Window(count=live) if live else None
         self.live = LiveMessages(self.stream.space, self.window, self.vocabulary)
-        self.around = Surroundings(self.stream.space, self.vocabulary, self.live)
+        self.context = EngineContext(self.stream.space, self.vocabulary, self.live)
         self.table = PointTable(self.vocabulary, weighs=False)
         strategy, share = {"cost": (COST, 0.0), "k": (KMAX, 1.0), "2k": (KMAX, 2.0)}[sizes.get("keep", "cost")]
-        self.policy = policy_of(self.around, strategy, share)
+        self.policy = policy_of(self.context, strategy, share)
         self.engine = self.make("nearest")
         self.register()
         for batch in batches(self.take(sizes.get("before", 2 * (live or 0))), BATCH):
@@ -107,7 +107,7 @@ class Watching(Case):
 
     def make(self, name: str) -> NearestEngine:
         """An engine without subscriptions."""
-        return engine_class(name, self.sizes)(self.table, self.around, policy=self.policy)
+        return engine_class(name, self.sizes)(self.table, self.context, policy=self.policy)
 
     def register(self) -> None:
         """Write the subscriptions to the table and file them."""
@@ -147,7 +147,7 @@ class Watching(Case):
 
     def check(self) -> int:
         """The same results in a brute force, then the same messages."""
-        right = KeeperOracle(NEAREST, self.table, self.around)
+        right = KeptOracle(NEAREST, self.table, self.context)
         right.results.policy = self.policy
         right.results.load({name: array.copy() for name, array in self.engine.results.state().items()})
         steps = admit(self.live, self.stream.space, self.take(self.sizes["checked"]))

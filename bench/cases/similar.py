@@ -18,7 +18,7 @@ from nearcast import Broker, Space
 from nearcast.columns.arena import Ints
 from nearcast.columns.decode_subscriptions import KINDS, Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import PointRows, PointTable
-from nearcast.engines.contract import Changes, Surroundings
+from nearcast.engines.contract import Changes, EngineContext
 from nearcast.engines.oracle import SimilarOracle
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.weights import Weights
@@ -41,9 +41,9 @@ def engine_class(name: str) -> Callable[..., Any]:
         from bench.rivals.similar_all import BY_NAME
 
         return BY_NAME[name]
-    from nearcast.engines.similar import Settings, SimilarStamp
+    from nearcast.engines.similar import SimilarStamp, StampSettings
 
-    return lambda table, around, **given: SimilarStamp(table, around, Settings(**given))
+    return lambda table, context, **given: SimilarStamp(table, context, StampSettings(**given))
 
 
 def with_varied(sizes: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,12 +86,12 @@ class Standing(Case):
         """The stream, the words' weights, and an empty table."""
         self.stream = Stream(self.sizes["messages"], self.seed)
         self.source = self.stream.source
-        around = self.stream.space
-        self.space = Space(around.bounds, around.metric, self.sizes["max_distance"])
+        context = self.stream.space
+        self.space = Space(context.bounds, context.metric, self.sizes["max_distance"])
         self.before = self.stream.take(min(_SOURCE, self.sizes["subscriptions"]))
         self.vocabulary = Vocabulary(Weights.fit(self.before["text"]))
         self.live = LiveMessages(self.space, None, self.vocabulary)
-        self.around = Surroundings(self.space, self.vocabulary, self.live)
+        self.context = EngineContext(self.space, self.vocabulary, self.live)
         self.table = PointTable(self.vocabulary)
         self.n_answers = self.n_messages = 0
 
@@ -99,7 +99,7 @@ class Standing(Case):
         """An engine without subscriptions."""
         name = self.sizes["engine"]
         own = {setting: self.sizes[setting] for setting in _SETTINGS.get(name, ("fanout",)) if setting in self.sizes}
-        return engine_class(name)(self.table, self.around, **own)
+        return engine_class(name)(self.table, self.context, **own)
 
     def register(self, tables: Iterable[pa.Table]) -> Ints:
         """Write subscriptions to the table; returns their slots."""
@@ -133,7 +133,7 @@ class Standing(Case):
     def check(self) -> int:
         for batch in self.arriving(self.sizes["checked"]):
             steps = admit(self.live, self.space, batch)
-            right = SimilarOracle(self.table, self.around).publish(steps)
+            right = SimilarOracle(self.table, self.context).publish(steps)
             compare_scores(self.publish(steps, Stopwatch()), right)
         return int(self.sizes["checked"])
 
@@ -207,11 +207,11 @@ class Updating(Case):
         sizes = self.sizes
         self.stream = Stream(sizes["messages"], self.seed)
         self.source = self.stream.source
-        around = self.stream.space
+        context = self.stream.space
         before = self.stream.take(min(_SOURCE, sizes["subscriptions"]))
-        space = Space(around.bounds, around.metric, sizes["max_distance"])
+        space = Space(context.bounds, context.metric, sizes["max_distance"])
         self.broker = Broker(space, weights=Weights.fit(before["text"]))
-        self.engine = engine_class(sizes["engine"])(self.broker._points[_SIMILAR], self.broker._around)
+        self.engine = engine_class(sizes["engine"])(self.broker._points[_SIMILAR], self.broker._context)
         self.answer_with(self.engine)
         for table in drawn(before, sizes, self.seed):
             self.subscribe(table)
@@ -233,7 +233,7 @@ class Updating(Case):
         self.repeat(Stopwatch())
         waiting = self.stream.take(self.sizes["checked"])
         told = self.broker.publish(waiting).to_arrow()
-        self.answer_with(SimilarOracle(self.broker._points[_SIMILAR], self.broker._around))
+        self.answer_with(SimilarOracle(self.broker._points[_SIMILAR], self.broker._context))
         right = self.broker.publish(waiting.set_column(0, "id", pa.array(-waiting["id"].to_numpy()))).to_arrow()
         self.answer_with(self.engine)
         right = right.set_column(1, "message", pa.array(-right["message"].to_numpy()))

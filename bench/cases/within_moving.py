@@ -114,7 +114,7 @@ class Travelling(Standing):
         changes = self.engine.moved(*moved)
         chosen = np.linspace(0, moved.slots.size - 1, min(moved.slots.size, self.sizes["checked"])).astype(np.int64)
         sample = moved.slots[chosen]
-        right = WithinOracle(self.table, self.around).moved(sample, moved.before[chosen])
+        right = WithinOracle(self.table, self.context).moved(sample, moved.before[chosen])
         kept = np.isin(changes.slots, sample)
         compare(Changes(*(column[kept] for column in changes)), right)
         self.table.close_gaps()
@@ -187,7 +187,7 @@ class MovingBroker(Delivery):
 
     def results(self, table: pa.Table) -> dict[int, set[int]]:
         """What the brute force finds for the subscriptions of some moves."""
-        oracle, registry, ids = WithinOracle(self.broker._within, self.broker._around), self.broker._registry, {}
+        oracle, registry, ids = WithinOracle(self.broker._within, self.broker._context), self.broker._registry, {}
         for id in table["id"].to_pylist():
             slots, _ = oracle.find(registry.where(registry.find(id))[1])
             ids[id] = set(self.broker._live.table.ids.to_arrow(slots).to_pylist())

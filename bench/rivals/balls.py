@@ -14,11 +14,11 @@ from nearcast.columns.arena import Array, Floats, Ints, Longs, State, ranges, wi
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.regions import box_rows
 from nearcast.columns.subscription_tables import PointLayout, PointTable, WithinRows, WithinTable
-from nearcast.engines.contract import Stats, Surroundings
+from nearcast.engines.contract import EngineContext, Stats
 from nearcast.engines.kept.skyband import Policy
 from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.nearest.search_range import draw_box, level_of
-from nearcast.engines.within import Settings, WithinTree
+from nearcast.engines.within import ApTreeSettings, WithinApTree
 from nearcast.engines.within.moving.region_diff import NEW, OLD
 from nearcast.jit import kernel
 from nearcast.window.window import Steps
@@ -44,17 +44,17 @@ class BallFilter:
 
     height = _HEIGHT
 
-    def __init__(self, around: Surroundings, make: Callable[[WithinTable, Surroundings], Any]) -> None:
-        self._around = around
+    def __init__(self, context: EngineContext, make: Callable[[WithinTable, EngineContext], Any]) -> None:
+        self._context = context
         self._make = make
         self._clear()
 
     def _clear(self) -> None:
-        self._table = WithinTable(self._around.vocabulary)
-        self._engine = self._make(self._table, self._around)
+        self._table = WithinTable(self._context.vocabulary)
+        self._engine = self._make(self._table, self._context)
         self._regions = np.zeros(0, dtype=np.int32)  # by slot of a subscription: that of its region
 
-    def know(self, n_terms: int) -> None:
+    def ensure_terms(self, n_terms: int) -> None:
         """Nothing is kept by term here."""
 
     @property
@@ -69,7 +69,7 @@ class BallFilter:
 
     def file(self, filed: Array, subscriptions: PointLayout, buffers: Array, slots: Ints, n_new: int) -> None:
         """File these subscriptions by the balls that they have now: all of them new, or none."""
-        space = self._around.space
+        space = self._context.space
         boxes: Floats = np.empty((slots.size, 4))
         draw_many(filed, subscriptions, buffers, slots, (space.metric_code, space.bounds), boxes)
         if not n_new:
@@ -91,9 +91,9 @@ class BallFilter:
 
     def _follow(self, regions: Ints, before: Array) -> None:
         """The boxes of these have changed; nobody is told, only the index follows."""
-        if isinstance(self._engine, WithinTree):
+        if isinstance(self._engine, WithinApTree):
             tree = self._engine.tree
-            self._engine._telling._follow(OLD | NEW, regions, before)
+            self._engine._answers._follow(OLD | NEW, regions, before)
             tree.moved(regions, tree.since)
             tree.keep(regions.size, tree.since)
         else:
@@ -138,9 +138,9 @@ class BallFilter:
         """The engine files all anew."""
 
 
-def ap_tree(table: WithinTable, around: Surroundings) -> WithinTree:
+def ap_tree(table: WithinTable, context: EngineContext) -> WithinApTree:
     """AP-Tree without lists of messages, which nobody asks for here."""
-    return WithinTree(table, around, Settings(messages="index"))
+    return WithinApTree(table, context, ApTreeSettings(messages="index"))
 
 
 class BallEngine(NearestEngine):
@@ -148,14 +148,14 @@ class BallEngine(NearestEngine):
 
     def __init__(
         self,
-        make: Callable[[WithinTable, Surroundings], Any],
+        make: Callable[[WithinTable, EngineContext], Any],
         table: PointTable,
-        around: Surroundings,
+        context: EngineContext,
         policy: Policy | None = None,
     ) -> None:
         self._make = make
-        super().__init__(table, around, policy)
+        super().__init__(table, context, policy)
 
     def _start(self) -> None:
         super()._start()
-        self._all = BallFilter(self.around, self._make)  # type: ignore[assignment]
+        self._all = BallFilter(self.context, self._make)  # type: ignore[assignment]

@@ -13,15 +13,13 @@ from strategies import METHODS, Event, Seeded, Setting, StreamMaker, make_settin
 import nearcast as nc
 from nearcast.columns.decode_subscriptions import KINDS
 from nearcast.engines.exact import NEAREST, TOPK
-from nearcast.engines.nearest.aoiq import Settings as OrderedSettings
+from nearcast.engines.nearest.aoiq import AoiqSettings
 from nearcast.engines.nearest.engine import NearestEngine
-from nearcast.engines.nearest.grid import Settings as GridSettings
-from nearcast.engines.oracle import KeeperOracle, SimilarOracle, WithinOracle
-from nearcast.engines.similar import Settings as StampSettings
-from nearcast.engines.similar import SimilarStamp
-from nearcast.engines.topk import Settings as TopKSettings
-from nearcast.engines.topk import TopKSkype
-from nearcast.engines.within import Settings, WithinTree
+from nearcast.engines.nearest.grid import GridSettings
+from nearcast.engines.oracle import KeptOracle, SimilarOracle, WithinOracle
+from nearcast.engines.similar import SimilarStamp, StampSettings
+from nearcast.engines.topk import SkypeSettings, TopKSkype
+from nearcast.engines.within import ApTreeSettings, WithinApTree
 from nearcast.model.message import Message
 from nearcast.model.query import QUERIES, Nearest, Query, Similar, TopK, Within
 from nearcast.model.region import Box, Circle
@@ -41,21 +39,19 @@ class Contender(NamedTuple):
 
 CONTENDERS = [
     Contender("within", "oracle", WithinOracle),
-    Contender("within", "tree", WithinTree),
-    Contender("within", "small-tree", partial(WithinTree, settings=Settings(fanout=4, leaf=3, drift=0.01))),
+    Contender("within", "tree", WithinApTree),
+    Contender("within", "small-tree", partial(WithinApTree, settings=ApTreeSettings(fanout=4, leaf=3, drift=0.01))),
     Contender("similar", "oracle", SimilarOracle),
     Contender("similar", "stamp", partial(SimilarStamp, settings=StampSettings(fanout=8))),
-    Contender("topk", "oracle", partial(KeeperOracle, TOPK)),
+    Contender("topk", "oracle", partial(KeptOracle, TOPK)),
     Contender("topk", "skype", TopKSkype),
-    Contender("topk", "small-cells", partial(TopKSkype, settings=TopKSettings(cell=12, groups=3))),
-    Contender("nearest", "oracle", partial(KeeperOracle, NEAREST)),
+    Contender("topk", "small-cells", partial(TopKSkype, settings=SkypeSettings(cell=12, groups=3))),
+    Contender("nearest", "oracle", partial(KeptOracle, NEAREST)),
     Contender("nearest", "indexed", NearestEngine),
     Contender(
         "nearest",
         "coarse",
-        partial(
-            NearestEngine, ordered=OrderedSettings(words=1, height=3, update_ratio=1e-9), grid=GridSettings(finest=2)
-        ),
+        partial(NearestEngine, ordered=AoiqSettings(words=1, height=3, update_ratio=1e-9), grid=GridSettings(finest=2)),
     ),
 ]
 
@@ -63,7 +59,7 @@ CONTENDERS = [
 def install(broker: nc.Broker, contender: Contender) -> None:
     """Let the contender answer for its kind."""
     kind = KINDS.index(contender.kind)
-    engine = contender.make(broker._tables[kind], broker._around)
+    engine = contender.make(broker._tables[kind], broker._context)
     engines: Any
     for engines in (broker._notifiers, broker._keepers, broker._engines):
         if kind in engines:

@@ -22,9 +22,9 @@ N_SEEDS = 150 if COMPILED else 30
 
 def checked(broker: Any, kind: int, number: int, slot: int) -> Any:
     """What the check of a query kind says of one subscription and one stored message."""
-    around, table = broker._around, broker._tables[kind]
-    stored, idf = around.live.table.layout, around.vocabulary.idf
-    where = (around.space.metric_code, around.space.max_distance)
+    context, table = broker._context, broker._tables[kind]
+    stored, idf = context.live.table.layout, context.vocabulary.idf
+    where = (context.space.metric_code, context.space.max_distance)
     dense = np.zeros(idf.size)
     row = stored.rows[slot]
     scatter(stored.terms, stored.counts, row["term_start"], row["n_terms"], idf, dense)

@@ -43,7 +43,7 @@ def test_the_index_finds_what_trying_every_message_finds(window: nc.Window) -> N
                         slot = broker._registry.where(broker._registry.find(number))[1]
                         table = broker._points[position]
                         slots, ranks = best_live(
-                            TOPK if kind == "topk" else NEAREST, table, slot, limit, broker._around, *at
+                            TOPK if kind == "topk" else NEAREST, table, slot, limit, broker._context, *at
                         )
                         broker.unsubscribe(number)
                         found.append((broker._live.table.ids.to_arrow(slots).to_pylist(), ranks.tolist()))
@@ -94,11 +94,11 @@ def test_what_is_found_is_in_order() -> None:
     assert [id for id, _ in broker.results("w")] == list(range(8, -1, -1))
     scores = broker.results("s")
     assert scores == sorted(scores, key=lambda row: (-row[1], -row[0]))  # type: ignore[operator]
-    around = broker._around
-    dense = np.zeros(around.vocabulary.idf.size)
+    context = broker._context
+    dense = np.zeros(context.vocabulary.idf.size)
     for find, kind, id in ((matching_within, 0, "w"), (matching_similar, 1, "s")):
         slot = broker._registry.where(broker._registry.find(id))[1]
-        assert len(find(broker._tables[kind].layout, slot, around, dense)[0]) == 9  # type: ignore[operator]
+        assert len(find(broker._tables[kind].layout, slot, context, dense)[0]) == 9  # type: ignore[operator]
         assert not dense.any()
 
 

@@ -28,11 +28,11 @@ from nearcast.columns.message_table import MessageBatch, as_message, decode_mess
 from nearcast.columns.regions import RegionRows
 from nearcast.columns.subscription_tables import PointTable, WithinRows, WithinTable
 from nearcast.columns.updates import Updates
-from nearcast.engines.contract import NO_CHANGES, Changes, Keeper, Notifier, Surroundings, difference
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Keeper, Notifier, difference
 from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.similar import SimilarStamp
 from nearcast.engines.topk import TopKSkype
-from nearcast.engines.within import WithinTree
+from nearcast.engines.within import WithinApTree
 from nearcast.errors import DuplicateId, InvalidInput, UnknownId
 from nearcast.model.checks import instant
 from nearcast.model.event import Move
@@ -88,7 +88,7 @@ class Broker:
         self.window = window
         self._vocabulary = Vocabulary(weights)
         self._live = LiveMessages(space, window, self._vocabulary)
-        self._around = Surroundings(space, self._vocabulary, self._live)
+        self._context = EngineContext(space, self._vocabulary, self._live)
         self._registry = Registry()
         self._within = WithinTable(self._vocabulary)
         self._points = {
@@ -96,12 +96,12 @@ class Broker:
         }
         self._tables: dict[int, WithinTable | PointTable] = {_WITHIN: self._within, **self._points}
         self._notifiers: dict[int, Notifier] = {
-            _WITHIN: WithinTree(self._within, self._around),
-            _SIMILAR: SimilarStamp(self._points[_SIMILAR], self._around),
+            _WITHIN: WithinApTree(self._within, self._context),
+            _SIMILAR: SimilarStamp(self._points[_SIMILAR], self._context),
         }
         self._keepers: dict[int, Keeper] = {
-            _TOPK: TopKSkype(self._points[_TOPK], self._around),
-            _NEAREST: NearestEngine(self._points[_NEAREST], self._around),
+            _TOPK: TopKSkype(self._points[_TOPK], self._context),
+            _NEAREST: NearestEngine(self._points[_NEAREST], self._context),
         }
         self._engines: dict[int, Notifier | Keeper] = {**self._notifiers, **self._keepers}
         self._holdings = Holdings(self._registry, self._tables, self._engines, self._keepers, self._live)
@@ -405,14 +405,14 @@ class Broker:
             message = held[0] if held else -1
         if message < 0:
             raise UnknownId("message_id", message_id, "must be the id of a live message")
-        return explain(KINDS[kind], self._tables[kind], slot, message, message in found, self._around)
+        return explain(KINDS[kind], self._tables[kind], slot, message, message in found, self._context)
 
     @one_at_a_time
     def stats(self) -> dict[str, Any]:
         """Sizes, counts of work and bytes."""
         tables = {KINDS[kind]: table for kind, table in self._tables.items()}
         engines = {KINDS[kind]: engine.stats() for kind, engine in self._engines.items()}
-        return stats(tables, engines, self._registry, self._around)
+        return stats(tables, engines, self._registry, self._context)
 
     @one_at_a_time
     def check(self) -> None:

@@ -25,7 +25,7 @@ from nearcast.columns.arena import Floats, Ints
 from nearcast.errors import InvalidInput
 from nearcast.partition.costs import MESSAGE_NS, own_costs
 from nearcast.partition.footprint import KINDS, Subscriptions, touching
-from nearcast.partition.partition import METHODS, Settings, owners_of, split
+from nearcast.partition.partition import METHODS, SplitSettings, owners_of, split
 from nearcast.partition.sample import SAMPLE_ROWS, Sample
 
 TITLES = {"dkm": "DkM-SKS", "keyword": "by words", "space": "by space", "hash": "by id"}
@@ -111,7 +111,7 @@ def main(argv: Sequence[str]) -> int:
     space = nc.Space(bounds_of(args.space), args.metric, args.max_distance)
     sample = Sample(space, read_messages(files, args.sample))
     subscriptions = read_subscriptions(files)
-    settings = Settings(args.theta, args.gamma1, args.gamma2, window=not args.no_window)
+    settings = SplitSettings(args.theta, args.gamma1, args.gamma2, window=not args.no_window)
     plan = plan_for(subscriptions, sample, args.shards, args.rate, settings)
     show(plan, Console())
     if args.picture:
@@ -152,7 +152,7 @@ def read_subscriptions(files: Sequence[SourceFile]) -> Subscriptions:
 
 
 def plan_for(
-    subscriptions: Subscriptions, sample: Sample, n_shards: int | None, rate: float | None, settings: Settings
+    subscriptions: Subscriptions, sample: Sample, n_shards: int | None, rate: float | None, settings: SplitSettings
 ) -> Plan:
     """Split subscriptions in every way, and judge all by one estimate."""
     found = touching(subscriptions, sample)

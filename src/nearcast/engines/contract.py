@@ -55,7 +55,7 @@ def together(changes: Sequence[Changes]) -> Changes:
     return Changes(*(np.concatenate(column) for column in zip(*changes, strict=True)))
 
 
-class Surroundings(NamedTuple):
+class EngineContext(NamedTuple):
     """What all engines of a broker share."""
 
     space: Space

@@ -14,10 +14,10 @@ from contract.contenders import Judge
 
 import nearcast as nc
 from nearcast.columns.decode_subscriptions import KINDS
-from nearcast.engines.nearest.aoiq import Settings as OrderedSettings
+from nearcast.engines.nearest.aoiq import AoiqSettings
 from nearcast.engines.nearest.aoiq import tree as ordered_index
 from nearcast.engines.nearest.engine import NearestEngine
-from nearcast.engines.nearest.grid import Settings as GridSettings
+from nearcast.engines.nearest.grid import GridSettings
 from nearcast.engines.nearest.grid import grid as grid_index
 from nearcast.model.event import Move
 from nearcast.model.message import Message
@@ -65,16 +65,16 @@ class Crowd:
 
 def engine_in(broker: nc.Broker, **settings: Any) -> NearestEngine:
     """Give a broker without subscriptions an engine with other settings."""
-    engine = NearestEngine(broker._points[NEAREST], broker._around, **settings)
+    engine = NearestEngine(broker._points[NEAREST], broker._context, **settings)
     broker._keepers[NEAREST] = broker._engines[NEAREST] = engine
     return engine
 
 
 SETTINGS = [
     {},
-    {"ordered": OrderedSettings(words=1, height=4, update_ratio=1e-6)},
-    {"ordered": OrderedSettings(words=3, height=12, update_ratio=1e-9), "grid": GridSettings(finest=14)},
-    {"ordered": OrderedSettings(words=5, height=0, update_ratio=1.0), "grid": GridSettings(finest=0)},
+    {"ordered": AoiqSettings(words=1, height=4, update_ratio=1e-6)},
+    {"ordered": AoiqSettings(words=3, height=12, update_ratio=1e-9), "grid": GridSettings(finest=14)},
+    {"ordered": AoiqSettings(words=5, height=0, update_ratio=1.0), "grid": GridSettings(finest=0)},
 ]
 CASES = [
     (nc.Window(count=500), nc.Space(PLANE), SETTINGS[0]),
@@ -150,7 +150,7 @@ def test_what_nobody_uses_goes_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> No
     sweep_early(monkeypatch)
     crowd = Crowd(7, PLANE)
     broker = nc.Broker(nc.Space(PLANE), nc.Window(count=100))
-    engine = engine_in(broker, ordered=OrderedSettings(words=2, height=8, update_ratio=1e-9))
+    engine = engine_in(broker, ordered=AoiqSettings(words=2, height=8, update_ratio=1e-9))
     n, sizes = (300, []) if COMPILED else (30, [])
     for turn in range(8):
         crowd.words = [f"w{turn}-{i}" for i in range(30)]
@@ -192,9 +192,9 @@ def test_a_sweep_goes_no_more_than_twice_around(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("made", "field"),
     [
-        (lambda: OrderedSettings(words=6), "words"),
-        (lambda: OrderedSettings(height=13), "height"),
-        (lambda: OrderedSettings(update_ratio=0.0), "update_ratio"),
+        (lambda: AoiqSettings(words=6), "words"),
+        (lambda: AoiqSettings(height=13), "height"),
+        (lambda: AoiqSettings(update_ratio=0.0), "update_ratio"),
         (lambda: GridSettings(finest=15), "finest"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 import nearcast as nc
 from nearcast.columns.decode_subscriptions import KINDS
 from nearcast.engines.oracle import SimilarOracle
-from nearcast.engines.similar import Settings, SimilarStamp
+from nearcast.engines.similar import SimilarStamp, StampSettings
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 MEASURES = ("weighted", "overlap", "jaccard", "dice", "cosine")
@@ -19,16 +19,18 @@ SIMILAR = KINDS.index("similar")
 def broker_with(make: Any, space: nc.Space, window: nc.Window | None = None, weights: Any = None) -> nc.Broker:
     """A broker whose `Similar` subscriptions are kept by `make(table, around)`."""
     broker = nc.Broker(space, window, weights)
-    engine = make(broker._tables[SIMILAR], broker._around)
+    engine = make(broker._tables[SIMILAR], broker._context)
     broker._notifiers[SIMILAR] = broker._engines[SIMILAR] = engine
     return broker
 
 
-def pair(settings: Settings, space: nc.Space, window: nc.Window | None = None, weights: Any = None) -> list[nc.Broker]:
+def pair(
+    settings: StampSettings, space: nc.Space, window: nc.Window | None = None, weights: Any = None
+) -> list[nc.Broker]:
     """The same broker twice: by prefixes, and by trying every subscription."""
 
-    def stamp(table: Any, around: Any) -> SimilarStamp:
-        return SimilarStamp(table, around, settings)
+    def stamp(table: Any, context: Any) -> SimilarStamp:
+        return SimilarStamp(table, context, settings)
 
     return [broker_with(make, space, window, weights) for make in (stamp, SimilarOracle)]
 

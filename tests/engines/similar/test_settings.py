@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nearcast.engines.similar import FILTERS, Settings
+from nearcast.engines.similar import FILTERS, StampSettings
 from nearcast.errors import InvalidInput
 
 
@@ -18,12 +18,14 @@ from nearcast.errors import InvalidInput
 ])  # fmt: skip
 def test_what_cannot_be_set(field: str, value: object, rule: str) -> None:
     with pytest.raises(InvalidInput, match=rule.replace("+", r"\+")) as caught:
-        Settings(**{field: value})
+        StampSettings(**{field: value})
     assert caught.value.field == field
 
 
 def test_filters_say_what_is_on() -> None:
-    on = {name: (s.regions, s.region_prefixes, s.text_prefixes) for name in FILTERS for s in [Settings(filters=name)]}
+    on = {
+        name: (s.regions, s.region_prefixes, s.text_prefixes) for name in FILTERS for s in [StampSettings(filters=name)]
+    }
     assert on == {
         "SP": (False, False, False),
         "SP+HI": (True, False, False),

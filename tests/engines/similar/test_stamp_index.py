@@ -7,7 +7,7 @@ import pytest
 
 import nearcast as nc
 from engines.similar.scenes import COMPILED, Scene, broker_with, engine_of, pair
-from nearcast.engines.similar import Settings, SimilarStamp
+from nearcast.engines.similar import SimilarStamp, StampSettings
 from nearcast.engines.similar import stamp_index as index
 from nearcast.engines.similar.layout import ALIVE, EITHER, FARTHEST, INSIDE_SHIFT, NEAR
 
@@ -16,7 +16,7 @@ MANY = 600 if COMPILED else 80
 
 def filled(n: int = MANY, fanout: int = 8) -> nc.Broker:
     scene = Scene(2, "euclidean")
-    broker = broker_with(lambda table, around: SimilarStamp(table, around, Settings(fanout)), scene.space)
+    broker = broker_with(lambda table, context: SimilarStamp(table, context, StampSettings(fanout)), scene.space)
     broker.subscribe_many([(i, scene.query()) for i in range(n)])
     return broker
 
@@ -37,7 +37,7 @@ def test_leaves_have_at_most_fanout_members_when_built() -> None:
 
 @pytest.mark.usefixtures("_small_leaves")
 def test_places_that_cannot_be_told_apart() -> None:
-    ours, judge = pair(Settings(8), nc.Space((0, 0, 16, 16), max_distance=4.0))
+    ours, judge = pair(StampSettings(8), nc.Space((0, 0, 16, 16), max_distance=4.0))
     scene = Scene(5, "euclidean")
     queries = [(i, nc.Similar(3, 3, scene.query().keywords, 0.5, scene.random.random())) for i in range(200)]
     messages = scene.messages(20, 0)

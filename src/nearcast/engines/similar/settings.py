@@ -11,7 +11,7 @@ STRATEGIES = ("cost", "verify", "filter")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class StampSettings:
     """How subscriptions are filed and candidates are settled. Answers are the same for all settings.
 
     Parameters

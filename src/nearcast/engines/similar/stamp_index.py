@@ -44,7 +44,7 @@ from nearcast.engines.similar.layout import (
 )
 from nearcast.engines.similar.prefixes import WORD, Draft
 from nearcast.engines.similar.region_tree import narrow
-from nearcast.engines.similar.settings import Settings
+from nearcast.engines.similar.settings import StampSettings
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.space import Space
 
@@ -64,7 +64,7 @@ _POOLS: dict[str, dict[str, Any]] = {
 class StampIndex:
     """Everything that is filed, of subscriptions that `table` holds."""
 
-    def __init__(self, space: Space, settings: Settings) -> None:
+    def __init__(self, space: Space, settings: StampSettings) -> None:
         self.settings = settings
         self.where = space.metric_code, space.max_distance
         self._draft = Draft(

@@ -11,7 +11,7 @@ STRATEGIES = {"cost": COST, "kmax": KMAX, "ratio": RATIO}
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SkypeSettings:
     """Parameters of the subscription index and of the buffers.
 
     Parameters

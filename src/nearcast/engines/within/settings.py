@@ -18,7 +18,7 @@ _CHOICES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ApTreeSettings:
     """Parameters of the tree.
 
     Parameters

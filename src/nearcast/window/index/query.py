@@ -58,7 +58,7 @@ class Aim(NamedTuple):
     bits: int  # `bit_of` its words
 
 
-class Scratch(NamedTuple):
+class SearchScratch(NamedTuple):
     """Room for one search at a time, and where its answer is."""
 
     best: Array  # BEST[>= k]: the answer

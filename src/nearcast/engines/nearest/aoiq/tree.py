@@ -57,7 +57,7 @@ _MEMORY = 1 << 20  # messages after which what was seen counts half
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AoiqSettings:
     """Parameters of the AOIQ-tree, the paper's by default.
 
     Parameters
@@ -113,10 +113,10 @@ def _empty(n_terms: int) -> TreeLayout:
     )  # fmt: skip
 
 
-class OrderedIndex:
+class AoiqTree:
     """Subscriptions by node and words."""
 
-    def __init__(self, space: Space, settings: Settings) -> None:
+    def __init__(self, space: Space, settings: AoiqSettings) -> None:
         self._where = (space.metric_code, space.bounds)
         self._settings = (settings.words, settings.height, float(settings.update_ratio))
         self.height = settings.height
@@ -130,7 +130,7 @@ class OrderedIndex:
         self._n_filed = 0  # subscriptions
         self._n_rebuilds = 0
 
-    def know(self, n_terms: int) -> None:
+    def ensure_terms(self, n_terms: int) -> None:
         """Terms up to this number may come."""
         known = self._habits.ranks.size
         if n_terms > known:

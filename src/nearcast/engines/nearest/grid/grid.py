@@ -44,7 +44,7 @@ _PACE = 8  # places of lists, and slots, that are looked at for each subscriptio
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class GridSettings:
     """Parameters of the grid.
 
     Parameters
@@ -60,10 +60,10 @@ class Settings:
             raise InvalidInput("finest", self.finest, f"must be from 0 to {DEEPEST}")
 
 
-class GridIndex:
+class GridPyramid:
     """Subscriptions by cell and word."""
 
-    def __init__(self, space: Space, settings: Settings) -> None:
+    def __init__(self, space: Space, settings: GridSettings) -> None:
         self._where = (space.metric_code, space.bounds)
         self._settings = settings
         self._layout = GridLayout(
