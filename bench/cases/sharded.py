@@ -18,9 +18,9 @@ from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import PointRows, PointTable
 from nearcast.engines.contract import EngineContext
 from nearcast.engines.exact import NEAREST
-from nearcast.engines.kept.engine import policy_of
-from nearcast.engines.kept.skyband import COST
 from nearcast.engines.nearest.engine import NearestEngine
+from nearcast.engines.nearest.grid import GridSettings
+from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.engines.oracle import KeptOracle
 from nearcast.partition.footprint import touching
 from nearcast.partition.partition import Partition, SplitSettings, fit
@@ -59,14 +59,14 @@ class Shard:
     def __init__(self, context: EngineContext, name: str) -> None:
         self.context = context
         self.table = PointTable(context.vocabulary, weighs=False)
-        self.policy = policy_of(context, COST, 0.0)
         self.engine = self.make("nearest")
         self.name = name
         self.sets: Ints = np.zeros(0, dtype=np.int32)  # of each slot, where the split was by sets
 
     def make(self, name: str) -> NearestEngine:
         """An engine without subscriptions."""
-        return engine_class(name, {})(self.table, self.context, policy=self.policy)
+        grid = GridSettings(finest=0 if name == "boxed" else None)
+        return engine_class(name)(self.table, self.context, settings=NearestSettings(grid=grid))
 
     def insert(self, given: pa.Table, sets: Ints | None = None) -> None:
         """Take subscriptions, all well-formed; newcomers are a set of their own."""
@@ -98,7 +98,7 @@ class Shard:
     def check(self, steps: Steps) -> None:
         """Compare with the brute force."""
         right = KeptOracle(NEAREST, self.table, self.context)
-        right.results.policy = self.policy
+        right.results.policy = self.engine.results.policy
         right.results.load({name: array.copy() for name, array in self.engine.results.state().items()})
         compare(self.engine.publish(steps), right.publish(steps))
 

@@ -16,10 +16,11 @@ from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from bench.judge import bag_of
 from nearcast import Broker, Space
 from nearcast.columns.arena import Ints
-from nearcast.columns.decode_subscriptions import KINDS, Rules, decode_subscriptions
+from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import PointRows, PointTable
 from nearcast.engines.contract import Changes, EngineContext
 from nearcast.engines.oracle import SimilarOracle
+from nearcast.model.kinds import Kind
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.weights import Weights
 from nearcast.text.words import from_lists
@@ -32,7 +33,7 @@ UPDATES = 10_000  # subscriptions that come or go at a time
 _SETTINGS = {STAMP: ("fanout", "filters", "strategy"), "scan": ()}  # of engines that have others than a fanout
 _BATCH = 100  # messages that are published at a time
 _SOURCE = 300_000  # messages that subscriptions are drawn from, and idf is counted in
-_SIMILAR = KINDS.index("similar")
+_SIMILAR = Kind.SIMILAR
 
 
 def engine_class(name: str) -> Callable[..., Any]:
@@ -211,7 +212,7 @@ class Updating(Case):
         before = self.stream.take(min(_SOURCE, sizes["subscriptions"]))
         space = Space(context.bounds, context.metric, sizes["max_distance"])
         self.broker = Broker(space, weights=Weights.fit(before["text"]))
-        self.engine = engine_class(sizes["engine"])(self.broker._points[_SIMILAR], self.broker._context)
+        self.engine = engine_class(sizes["engine"])(self.broker.parts.tables[_SIMILAR], self.broker.parts.context)
         self.answer_with(self.engine)
         for table in drawn(before, sizes, self.seed):
             self.subscribe(table)
@@ -221,7 +222,7 @@ class Updating(Case):
 
     def answer_with(self, engine: Any) -> None:
         """Let this engine answer for `Similar`."""
-        self.broker._notifiers[_SIMILAR] = self.broker._engines[_SIMILAR] = engine
+        self.broker.parts.engines[_SIMILAR] = engine
 
     def subscribe(self, table: pa.Table) -> None:
         rejects = self.broker.subscribe_many(table).rejects
@@ -233,7 +234,7 @@ class Updating(Case):
         self.repeat(Stopwatch())
         waiting = self.stream.take(self.sizes["checked"])
         told = self.broker.publish(waiting).to_arrow()
-        self.answer_with(SimilarOracle(self.broker._points[_SIMILAR], self.broker._context))
+        self.answer_with(SimilarOracle(self.broker.parts.tables[_SIMILAR], self.broker.parts.context))
         right = self.broker.publish(waiting.set_column(0, "id", pa.array(-waiting["id"].to_numpy()))).to_arrow()
         self.answer_with(self.engine)
         right = right.set_column(1, "message", pa.array(-right["message"].to_numpy()))

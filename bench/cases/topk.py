@@ -78,7 +78,7 @@ class Sliding(Case):
         for given in subscriptions.topk(source, sizes["subscriptions"], self.seed, k=sizes["k"], words=words):
             slots = self.register(given)
             self.engine.insert(slots)
-            self.engine.refresh(slots)
+            self.engine.fill(slots)
 
     def make(self) -> Any:
         """An engine without subscriptions."""

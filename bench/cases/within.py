@@ -14,10 +14,11 @@ from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from nearcast import Broker, Window
 from nearcast.columns.arena import Ints
 from nearcast.columns.clauses import pack_clauses
-from nearcast.columns.decode_subscriptions import KINDS, Rules, decode_subscriptions
+from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import WithinRows, WithinTable
 from nearcast.engines.contract import Changes, EngineContext
 from nearcast.engines.oracle import WithinOracle
+from nearcast.model.kinds import Kind
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
 from nearcast.window.window import LiveMessages
@@ -236,7 +237,7 @@ class Delivery(Case):
         """The updates for some messages, against the brute force in the same broker."""
         waiting = self.stream.take(self.sizes["checked"])
         told = set(pairs(self.broker.publish(waiting).to_arrow()))
-        right = WithinOracle(self.broker._within, self.broker._context)
+        right = WithinOracle(self.broker.parts.tables[Kind.WITHIN], self.broker.parts.context)
         swap(self.broker, right)
         try:
             renamed = waiting.set_column(0, "id", pa.array(-waiting["id"].to_numpy()))
@@ -285,12 +286,11 @@ def pairs(updates: pa.Table) -> Iterator[tuple[int, int]]:
 
 def put_in(broker: Broker, name: str, **settings: Any) -> Any:
     """Let another engine answer for `Within` in a broker that has no subscriptions yet."""
-    engine = engine_class(name)(broker._within, broker._context, **settings)
+    engine = engine_class(name)(broker.parts.tables[Kind.WITHIN], broker.parts.context, **settings)
     swap(broker, engine)
     return engine
 
 
 def swap(broker: Broker, engine: Any) -> None:
     """Let this engine answer for `Within`."""
-    kind = KINDS.index("within")
-    broker._notifiers[kind] = broker._engines[kind] = engine
+    broker.parts.engines[Kind.WITHIN] = engine

@@ -15,9 +15,9 @@ from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.regions import box_rows
 from nearcast.columns.subscription_tables import PointLayout, PointTable, WithinRows, WithinTable
 from nearcast.engines.contract import EngineContext, Stats
-from nearcast.engines.kept.skyband import Policy
 from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.nearest.search_range import draw_box, level_of
+from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.engines.within import ApTreeSettings, WithinApTree
 from nearcast.engines.within.moving.region_diff import NEW, OLD
 from nearcast.jit import kernel
@@ -151,10 +151,10 @@ class BallEngine(NearestEngine):
         make: Callable[[WithinTable, EngineContext], Any],
         table: PointTable,
         context: EngineContext,
-        policy: Policy | None = None,
+        settings: NearestSettings | None = None,
     ) -> None:
         self._make = make
-        super().__init__(table, context, policy)
+        super().__init__(table, context, settings)
 
     def _start(self) -> None:
         super()._start()

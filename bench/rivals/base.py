@@ -72,9 +72,9 @@ class Rival(WithinOracle):
         n = events.size
         return Changes(events, slots, steps.arrivals[events], np.ones(n, np.int32), np.full(n, np.nan))
 
-    def moved(self, slots: Ints, before: Array) -> Changes:
+    def move(self, slots: Ints, before: Array) -> Changes:
         self._refile(slots, before)
-        return super().moved(slots, before)
+        return super().move(slots, before)
 
     def check(self) -> None:
         super().check()

@@ -32,7 +32,6 @@ from nearcast.engines.kept.engine import (
     note_found,
     policy_of,
 )
-from nearcast.engines.topk.settings import STRATEGIES
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.cells import morton, morton_box
 from nearcast.space.distance import HAVERSINE, box_distance, wrap
@@ -220,7 +219,7 @@ class CIQ(KeptEngine):
     name = "ciq"
 
     def __init__(self, table: PointTable, context: EngineContext, strategy: str = "kmax", share: float = 3.0) -> None:
-        super().__init__(TOPK, table, context, policy_of(context, STRATEGIES[strategy], share))
+        super().__init__(TOPK, table, context, policy_of(context, strategy, share))
         self._filed: Filed | None = None
         self._work = np.zeros(3, np.int64)
         self._candidates = np.zeros(1024, np.int32)
@@ -238,9 +237,9 @@ class CIQ(KeptEngine):
     def reweighed(self) -> None:
         self._filed = None
 
-    def refresh(self, slots: Ints) -> Changes:
+    def fill(self, slots: Ints) -> Changes:
         self._filed = None
-        return super().refresh(slots)
+        return super().fill(slots)
 
     def _build(self) -> Filed:
         layout, slots, idf = self.table.layout, self.table.used_slots, self.context.vocabulary.idf

@@ -166,9 +166,9 @@ class SimilarRival(SimilarOracle):
         events, slots, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return Changes(events, slots, steps.arrivals[events], np.ones(events.size, np.int32), scores)
 
-    def moved(self, slots: Ints, before: Array) -> Changes:
+    def move(self, slots: Ints, before: Array) -> Changes:
         self._refile(slots)
-        return super().moved(slots, before)
+        return super().move(slots, before)
 
     def reweighed(self) -> None:
         self._build()

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import nearcast as nc
-from nearcast.broker.vacuum import Sweeper
-from nearcast.columns.decode_subscriptions import KINDS
+from nearcast.broker.vacuum import Vacuum
+from nearcast.model.kinds import LABELS
 
 NAN, INF = float("nan"), float("inf")
 HUGE = 10**400
@@ -62,7 +62,7 @@ def filled(window: nc.Window | None = None, metric: str = "haversine", id: Calla
 def everything(broker: nc.Broker) -> Any:
     stats = broker.stats()
     stats.pop("index")  # counts questions
-    ids = broker._registry.ids.to_arrow(broker._registry.ids.keys.numbers()).to_pylist()
+    ids = broker.parts.registry.ids.to_arrow(broker.parts.registry.ids.keys.numbers()).to_pylist()
     return json.dumps([stats, {str(id): broker.results(id) for id in ids}], sort_keys=True)
 
 
@@ -360,7 +360,7 @@ def test_subscriptions_expire_silently() -> None:
     assert (
         len(broker.publish([nc.Message(2, 0, 0, "a", ts=10), nc.Message(3, 0, 0, "a"), nc.Message(4, 0, 0, "a")])) == 0
     )
-    assert broker.stats()["subscriptions"] == {**dict.fromkeys(KINDS, 0), "all": 0}
+    assert broker.stats()["subscriptions"] == {**dict.fromkeys(LABELS, 0), "all": 0}
     with pytest.raises(nc.UnknownId):
         broker.results("w")
     assert len(broker.subscribe("w", nc.Nearest(0, 0, "a"), expires=10)) == 0, "over before it began"
@@ -524,13 +524,13 @@ def test_words_of_subscriptions_that_come_and_go_are_forgotten(
 ) -> None:
     """Issue 19: only messages and the clock had words swept, so that they grew without end while none came."""
     monkeypatch.setattr("nearcast.broker.vacuum._LEAST", 50)
-    sweep_words, sweeps = Sweeper._sweep_words, []
+    sweep_words, sweeps = Vacuum._sweep_words, []
 
-    def counted(sweeper: Sweeper) -> None:
-        sweeps.append(len(sweeper._vocabulary))
-        sweep_words(sweeper)
+    def counted(vacuum: Vacuum) -> None:
+        sweeps.append(len(vacuum._vocabulary))
+        sweep_words(vacuum)
 
-    monkeypatch.setattr(Sweeper, "_sweep_words", counted)
+    monkeypatch.setattr(Vacuum, "_sweep_words", counted)
     broker = nc.Broker(nc.Space((0, 0, 8, 8)), window)
     broker.subscribe("n", nc.Nearest(0, 0, "keep", k=2))
     kinds: list[Any] = [nc.Nearest(0, 0, "a"), nc.Similar(0, 0, "a", 0.5, 0.5), nc.Within(nc.Box(0, 0, 8, 8), "a")]
@@ -562,7 +562,7 @@ def test_without_messages_there_is_nothing_to_sweep() -> None:
     broker.unsubscribe("n")
     assert broker.stats()["messages"]["live"] == 0
     kept: list[Any] = []
-    broker._live.keep_only = kept.append  # type: ignore[method-assign]
+    broker.parts.context.live.keep_only = kept.append  # type: ignore[method-assign]
     broker.subscribe("w", nc.Within(nc.Box(0, 0, 8, 8), "fire"))
     broker.unsubscribe("w")
     broker.advance(5)
@@ -588,7 +588,7 @@ def test_stats_tell_sizes_and_work() -> None:
     stats = filled(nc.Window()).stats()
     assert stats["subscriptions"] == {"within": 1, "similar": 1, "topk": 1, "nearest": 1, "all": 4}
     assert stats["messages"] == {"live": 6, "sequence": 6, "late": 0}
-    assert stats["engines"].keys() == set(KINDS)
+    assert stats["engines"].keys() == set(LABELS)
     assert all(stats["engines"][kind]["offered"] > 0 for kind in ("topk", "nearest"))
     assert stats["engines"]["within"]["messages"] == 6
     assert stats["engines"]["similar"]["arrivals"] == 6

@@ -29,7 +29,7 @@ def a_broker(window: nc.Window | None = WINDOW) -> nc.Broker:
 
 
 def everything(broker: nc.Broker) -> Any:
-    names = broker._registry.ids.to_arrow(broker._registry.ids.keys.numbers()).to_pylist()
+    names = broker.parts.registry.ids.to_arrow(broker.parts.registry.ids.keys.numbers()).to_pylist()
     stats = broker.stats()
     return (
         stats["subscriptions"],

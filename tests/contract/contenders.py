@@ -11,15 +11,16 @@ from definitions import Ground
 from strategies import METHODS, Event, Seeded, Setting, StreamMaker, make_setting
 
 import nearcast as nc
-from nearcast.columns.decode_subscriptions import KINDS
 from nearcast.engines.exact import NEAREST, TOPK
 from nearcast.engines.nearest.aoiq import AoiqSettings
 from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.nearest.grid import GridSettings
+from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.engines.oracle import KeptOracle, SimilarOracle, WithinOracle
 from nearcast.engines.similar import SimilarStamp, StampSettings
 from nearcast.engines.topk import SkypeSettings, TopKSkype
 from nearcast.engines.within import ApTreeSettings, WithinApTree
+from nearcast.model.kinds import Kind
 from nearcast.model.message import Message
 from nearcast.model.query import QUERIES, Nearest, Query, Similar, TopK, Within
 from nearcast.model.region import Box, Circle
@@ -51,28 +52,27 @@ CONTENDERS = [
     Contender(
         "nearest",
         "coarse",
-        partial(NearestEngine, ordered=AoiqSettings(words=1, height=3, update_ratio=1e-9), grid=GridSettings(finest=2)),
+        partial(
+            NearestEngine,
+            settings=NearestSettings(AoiqSettings(words=1, height=3, update_ratio=1e-9), GridSettings(finest=2)),
+        ),
     ),
 ]
 
 
-def install(broker: nc.Broker, contender: Contender) -> None:
-    """Let the contender answer for its kind."""
-    kind = KINDS.index(contender.kind)
-    engine = contender.make(broker._tables[kind], broker._context)
-    engines: Any
-    for engines in (broker._notifiers, broker._keepers, broker._engines):
-        if kind in engines:
-            engines[kind] = engine
+ORACLES = {contender.kind: contender.make for contender in CONTENDERS if contender.name == "oracle"}
 
 
 def broker_class(contender: Contender) -> type[nc.Broker]:
     """Brokers in which the contender answers for its kind."""
 
     class Contested(nc.Broker):
-        def __init__(self, *given: Any, **named: Any) -> None:
-            super().__init__(*given, **named)
-            install(self, contender)
+        def __init__(self, *given: Any, engines: Any = None, **named: Any) -> None:
+            super().__init__(*given, engines={**(engines or {}), contender.kind: contender.make}, **named)
+
+        @classmethod
+        def restore(cls, path: Any, engines: Any = None) -> nc.Broker:
+            return super().restore(path, {**(engines or {}), contender.kind: contender.make})
 
     return Contested
 
@@ -80,26 +80,27 @@ def broker_class(contender: Contender) -> type[nc.Broker]:
 class Judge(nc.Broker):
     """Oracles over an index that tries every message: nothing is filed anywhere."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._live.index = ScanIndex(self.space)  # type: ignore[assignment]
-        for contender in CONTENDERS:
-            if contender.name == "oracle":
-                install(self, contender)
+    def __init__(self, *given: Any, engines: Any = None, **named: Any) -> None:
+        super().__init__(*given, engines={**(engines or {}), **ORACLES}, **named)
+        self.parts.context.live.index = ScanIndex(self.space)  # type: ignore[assignment]
+
+    @classmethod
+    def restore(cls, path: Any, engines: Any = None) -> nc.Broker:
+        return super().restore(path, {**(engines or {}), **ORACLES})
 
 
 def engine_of(broker: nc.Broker, contender: Contender) -> Any:
-    return broker._engines[KINDS.index(contender.kind)]
+    return broker.parts.engines[Kind.of(contender.kind)]
 
 
 def table_of(broker: nc.Broker, contender: Contender) -> Any:
-    return broker._tables[KINDS.index(contender.kind)]
+    return broker.parts.tables[Kind.of(contender.kind)]
 
 
 def made(kind: type[nc.Broker], setting: Setting) -> nc.Broker:
     """A broker of this class in the setting."""
     like = setting.broker()
-    return kind(like.space, like.window, like._vocabulary.weights)
+    return kind(like.space, like.window, like.parts.context.vocabulary.weights)
 
 
 def stream(seed: int, contender: Contender, n_events: int) -> tuple[Setting, list[Event]]:

@@ -102,7 +102,7 @@ def test_a_town(contender: Contender, window: nc.Window) -> None:
 
 def sequences(broker: nc.Broker) -> dict[Any, int]:
     """Of the live messages, by id."""
-    table = broker._live.table
+    table = broker.parts.context.live.table
     slots = table.live_slots
     return dict(zip(table.ids.to_arrow(slots).to_pylist(), table.layout.rows["sequence"][slots].tolist(), strict=True))
 
@@ -146,7 +146,7 @@ def found(engine: Any, slots: Iterable[int]) -> dict[tuple[int, int], float]:
     """Scores by subscription and message, asked one by one."""
     pairs: dict[tuple[int, int], float] = {}
     for slot in slots:
-        messages, scores = engine.find(slot)
+        messages, scores = engine.result(slot)
         pairs |= {(slot, message): score for message, score in zip(messages.tolist(), scores.tolist(), strict=True)}
     return pairs
 
@@ -161,7 +161,7 @@ def other_region(town: Town) -> Any:
 @every_notifier
 @pytest.mark.parametrize("window", [WINDOWS[0], WINDOWS[1], None], ids=repr)
 def test_many_at_once_fill_and_move_like_one_by_one(contender: Contender, window: nc.Window | None) -> None:
-    """`fill` and `moved` say what `find` finds; polygons and circles leave by the points that they had."""
+    """`fill` and `move` emit what `result` finds; polygons and circles leave by the points that they had."""
     town = Town(11)
     broker = broker_class(contender)(town.space, window)
     broker.subscribe_many([(n, town.query(contender.kind)) for n in range(N_SUBSCRIPTIONS)])
@@ -173,11 +173,11 @@ def test_many_at_once_fill_and_move_like_one_by_one(contender: Contender, window
         before = found(engine, slots.tolist())
         assert triples(engine.fill(slots)) == [(*pair, 1) for pair in sorted(before)]
         if contender.kind == "within":
-            rows = table.move(slots, region_rows([other_region(town) for _ in slots], broker.space))
+            goals: Any = region_rows([other_region(town) for _ in slots], broker.space)
         else:
-            rows = table.move(slots, *np.array([town.place() for _ in slots], dtype=np.float64).T.copy())
-        changes = engine.moved(slots, rows)
-        table.close_gaps()
+            goals = np.array([town.place() for _ in slots], dtype=np.float64)
+        with table.moving(slots, goals) as rows:
+            changes = engine.move(slots, rows)
         broker.check()
         after = found(engine, slots.tolist())
         expected = [(*pair, -1) for pair in before.keys() - after] + [(*pair, 1) for pair in after.keys() - before]
@@ -187,7 +187,7 @@ def test_many_at_once_fill_and_move_like_one_by_one(contender: Contender, window
         for slot, message, sign, score in zip(*(column.tolist() for column in changes[1:]), strict=True):
             assert np.array_equal(score, (before if sign < 0 else after)[slot, message], equal_nan=True)
     assert n_said > 0 or window is None
-    for nothing in (engine.fill(slots[:0]), engine.moved(slots[:0], table.rows[slots[:0]])):
+    for nothing in (engine.fill(slots[:0]), engine.move(slots[:0], table.rows[slots[:0]])):
         assert triples(nothing) == []
 
 

@@ -14,7 +14,7 @@ import nearcast as nc
 from nearcast.model.codec import subscription_from_json
 from nearcast.partition.costs import CHECKS, LOOKS, UNITS, keyword_costs, own_costs, space_costs, weigh_in_box
 from nearcast.partition.dkm import set_costs
-from nearcast.partition.footprint import KINDS, Touching, touching
+from nearcast.partition.footprint import COST_KINDS, Touching, touching
 from nearcast.partition.sample import SAMPLE_ROWS, Sample
 from nearcast.space.distance import HAVERSINE, distance, ssim, wrap
 from nearcast.space.regions import circle_box
@@ -133,7 +133,7 @@ def test_boxes_and_words_are_those_of_the_definition(space: nc.Space) -> None:
     sample = Sample(space, columnar(messages))
     found = touching(columnar(asked), sample)
     assert sorted(found.rows.tolist()) == list(range(len(asked)))
-    assert set(found.kinds.tolist()) == set(range(len(KINDS)))
+    assert set(found.kinds.tolist()) == set(range(len(COST_KINDS)))
     held = {word: sum(word in message["keywords"] for message in messages) for word in WORDS}
     for i, row in enumerate(found.rows.tolist()):
         box, words, alone = defined(space, messages, asked[row])

@@ -12,7 +12,8 @@ from nearcast.columns.clauses import split_clauses
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import PointTable, WithinTable, in_region
 from nearcast.engines.contract import EngineContext
-from nearcast.engines.exact import NEAREST, NO_MATCH, TOPK, rank, similarity
+from nearcast.engines.exact import NO_MATCH, rank, similarity
+from nearcast.model.kinds import Kind
 from nearcast.model.query import MATCHES, MEASURES
 from nearcast.space.distance import distance, ssim
 from nearcast.window.window import is_live
@@ -45,7 +46,7 @@ class Explanation:
 
 
 def explain(
-    kind: str, table: WithinTable | PointTable, slot: int, message: int, shown: bool, context: EngineContext
+    kind: Kind, table: WithinTable | PointTable, slot: int, message: int, shown: bool, context: EngineContext
 ) -> Explanation:
     """Take the score of a stored message apart; `shown` says whether it is in the result."""
     live = context.live
@@ -57,7 +58,7 @@ def explain(
     try:
         if isinstance(table, WithinTable):
             matches, score, reason = _within(table, slot, row, context, dense, parts)
-        elif kind == "similar":
+        elif kind == Kind.SIMILAR:
             matches, score, reason = _similar(table, slot, row, context, dense, parts)
         else:
             matches, score, reason = _kept(kind, table, slot, row, context, dense, parts)
@@ -68,14 +69,14 @@ def explain(
     return Explanation(shown, score, reason, parts)
 
 
-def _why_not(kind: str, table: WithinTable | PointTable, slot: int, row: Any, context: EngineContext) -> str:
+def _why_not(kind: Kind, table: WithinTable | PointTable, slot: int, row: Any, context: EngineContext) -> str:
     live = context.live
     if row["sequence"] <= table.rows["since"][slot]:
         return "not in the result: it arrived before the subscription, which has no backfill"
     if live.window is None:
         kept = (
             "no result is kept without a window"
-            if kind in ("within", "similar")
+            if kind in (Kind.WITHIN, Kind.SIMILAR)
             else "it arrived too early, or others are nearer"
         )
         return f"not in the result: {kept}"
@@ -147,15 +148,14 @@ def _similar(
 
 
 def _kept(
-    kind: str, table: PointTable, slot: int, row: Any, context: EngineContext, dense: Any, parts: dict[str, Any]
+    kind: Kind, table: PointTable, slot: int, row: Any, context: EngineContext, dense: Any, parts: dict[str, Any]
 ) -> tuple[bool, float | None, str]:
     own = table.rows[slot]
     apart = _place(table, slot, row, context, dense, parts)
     where = (context.space.metric_code, context.space.max_distance)
-    code = TOPK if kind == "topk" else NEAREST
-    value = float(rank(code, table.layout, slot, row, where, context.vocabulary.idf, dense))
+    value = float(rank(int(kind), table.layout, slot, row, where, context.vocabulary.idf, dense))
     parts["k"] = int(own["k"])
-    if kind == "nearest":
+    if kind == Kind.NEAREST:
         parts["match"] = MATCHES[own["mode"]]
     if value == NO_MATCH:
         shares_none = not parts["shared words"]
@@ -164,7 +164,7 @@ def _kept(
             None,
             f"not in the result: it {'shares no word' if shares_none else 'does not hold all the words'}",
         )
-    if kind == "nearest":
+    if kind == Kind.NEAREST:
         return True, apart, f"in the result: distance {apart:.6g}"
     alpha, place = float(table.scales["share"][slot]), float(ssim(apart, context.space.max_distance))
     parts |= {"alpha": alpha, "ssim": place}

@@ -24,7 +24,7 @@ from nearcast.cluster.sources import Input, SourceFile, find_files, read_file
 from nearcast.columns.arena import Floats, Ints
 from nearcast.errors import InvalidInput
 from nearcast.partition.costs import MESSAGE_NS, own_costs
-from nearcast.partition.footprint import KINDS, Subscriptions, touching
+from nearcast.partition.footprint import COST_KINDS, Subscriptions, touching
 from nearcast.partition.partition import METHODS, SplitSettings, owners_of, split
 from nearcast.partition.sample import SAMPLE_ROWS, Sample
 
@@ -171,7 +171,7 @@ def plan_for(
         held[method] = np.bincount(shards, minlength=n_shards).astype(np.int32)
     kinds = {
         name: (int((found.kinds == number).sum()), float(costs[found.kinds == number].sum()))
-        for number, name in enumerate(KINDS)
+        for number, name in enumerate(COST_KINDS)
     }
     return Plan(n_shards, loads, held, kinds, len(subscriptions) - found.rows.size, sample.n, advice, reason)
 

@@ -21,8 +21,7 @@ from nearcast.engines.exact import ALL_WORDS, TOPK, similarity, within_matches
 from nearcast.jit import allocating
 from nearcast.space.regions import circle_box
 from nearcast.window.index.candidates import EVERY
-from nearcast.window.index.query import ALL, ANY, Moment, Question
-from nearcast.window.index.query import TOPK as BY_SCORE
+from nearcast.window.index.query import ALL, ANY, BY_SCORE, Moment, Question
 
 _LOOSE = 1e-12  # how much a rearranged inequality is loosened before it filters
 _EVERYWHERE = (-math.inf, -math.inf, math.inf, math.inf)

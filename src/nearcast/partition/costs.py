@@ -15,7 +15,7 @@ import numpy as np
 from nearcast.columns.arena import Floats
 from nearcast.engines.nearest.grid.insert import finest
 from nearcast.jit import kernel
-from nearcast.partition.footprint import KINDS, Touching, shares_of
+from nearcast.partition.footprint import COST_KINDS, Touching, shares_of
 from nearcast.partition.sample import Sample, count_word, count_words
 from nearcast.space.cells import cell_edge, cell_index
 
@@ -31,8 +31,8 @@ CHECK_NS = {"within": 577.0, "similar": 0.0, "topk": 48.0, "nearest_all": 0.0, "
 NO_WINDOW_LOOK_NS = {**LOOK_NS, "nearest_all": 449.0, "nearest_any": 73.0}
 NO_WINDOW_CHECK_NS = {**CHECK_NS, "nearest_all": 89.0, "nearest_any": 835.0}
 MESSAGE_NS = 5_000.0  # what a message costs a shard that holds nothing; 4,300 to 7,900 in three runs
-LOOKS = np.array([[known[kind] for kind in KINDS] for known in (NO_WINDOW_LOOK_NS, LOOK_NS)])
-CHECKS = np.array([[known[kind] for kind in KINDS] for known in (NO_WINDOW_CHECK_NS, CHECK_NS)])
+LOOKS = np.array([[known[kind] for kind in COST_KINDS] for known in (NO_WINDOW_LOOK_NS, LOOK_NS)])
+CHECKS = np.array([[known[kind] for kind in COST_KINDS] for known in (NO_WINDOW_CHECK_NS, CHECK_NS)])
 UNITS = LOOKS[1] + CHECKS[1]  # of a touch, where the two are not told apart
 
 

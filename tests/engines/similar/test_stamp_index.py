@@ -72,7 +72,7 @@ def test_merged_leaves_hold_what_both_held() -> None:
     broker.unsubscribe_many(i for i in range(MANY) if i % 9)
     broker.check()
     assert engine_of(broker).stats()["leaves"] < n_leaves / 2
-    assert len(broker._tables[1]) == len(kept)
+    assert len(broker.parts.tables[1]) == len(kept)
 
 
 def test_no_more_leaves_than_can_be_numbered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,16 +12,16 @@ from compare import identical
 from contract.contenders import Contender, Judge, Town, broker_class, engine_of
 
 import nearcast as nc
-from nearcast.columns.decode_subscriptions import KINDS
 from nearcast.engines.topk import SkypeSettings, TopKSkype
 from nearcast.engines.topk.build import cut_cells, cut_groups
 from nearcast.engines.topk.keys import key_of, rounded_down, tilt_of
 from nearcast.engines.topk.layout import CODE_BITS, Shape
 from nearcast.errors import InvalidInput
 from nearcast.model.event import Move
+from nearcast.model.kinds import Kind
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-TOPK = KINDS.index("topk")
+TOPK = Kind.TOPK
 
 
 def shape(cell: int, groups: int) -> Shape:

@@ -31,7 +31,7 @@ from nearcast.engines.exact import NEAREST
 from nearcast.engines.kept.buffers import LINE, N_CHANGES, N_TOUCHED, has_room, leave, n_unsaid, settle
 from nearcast.engines.kept.refill import Asking, When, refill_many, side_by_side
 from nearcast.engines.kept.results import Results
-from nearcast.engines.kept.skyband import COST, Policy, is_short, offer
+from nearcast.engines.kept.skyband import STRATEGIES, Policy, is_short, offer
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.window.index.index import frame_of
 from nearcast.window.window import Steps
@@ -153,16 +153,17 @@ def end_event(cursor, results):
     cursor[PHASE], cursor[POSITION] = LEAVING, 0
 
 
-def policy_of(context: EngineContext, strategy: int = COST, share: float = 0.0) -> Policy:
+def policy_of(context: EngineContext, strategy: str = "cost", share: float = 0.0) -> Policy:
     """How results are kept under this window."""
     window = context.live.window
-    return Policy(context.live.limits.newest, window is not None, strategy, share)
+    return Policy(context.live.limits.newest, window is not None, STRATEGIES[strategy], share)
 
 
 class KeptEngine(ABC):
     """An engine of TopK or Nearest subscriptions, but for how an arrival finds its candidates."""
 
     name: str
+    keeps_results = True
 
     def __init__(self, kind: int, table: PointTable, context: EngineContext, policy: Policy | None = None) -> None:
         self.kind = kind
@@ -224,7 +225,7 @@ class KeptEngine(ABC):
     def reweighed(self) -> None:  # noqa: B027 - only an engine that files by weight has something to do
         """The weights of words have changed."""
 
-    def refresh(self, slots: Ints) -> Changes:
+    def fill(self, slots: Ints) -> Changes:
         live = self.context.live
         self.results.begin(live.table.ids.keys.capacity)
         self._refill(slots, 0, live.last, live.clock)
@@ -232,6 +233,10 @@ class KeptEngine(ABC):
         self.results.tidy(_SWEPT * slots.size)
         self.results.keep_ahead()
         return self._changes()
+
+    def move(self, slots: Ints, before: Array) -> Changes:
+        """A moved subscription is evaluated again from its new place."""
+        return self.fill(slots)
 
     def kept(self, slots: Ints) -> tuple[Ints, Ints, Floats]:
         return self.results.kept(slots)

@@ -12,9 +12,8 @@ from nearcast.columns.arena import Floats, Ints, Longs, State, with_room
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import EngineContext, Stats
 from nearcast.engines.exact import ALL_WORDS, NEAREST
-from nearcast.engines.kept.engine import DONE, STEP, KeptEngine
-from nearcast.engines.kept.skyband import Policy
-from nearcast.engines.nearest.aoiq import AoiqSettings, AoiqTree
+from nearcast.engines.kept.engine import DONE, STEP, KeptEngine, policy_of
+from nearcast.engines.nearest.aoiq import AoiqTree
 from nearcast.engines.nearest.batch import (
     EXTRA,
     N_MOVED,
@@ -27,8 +26,9 @@ from nearcast.engines.nearest.batch import (
     follow,
     keep_turn,
 )
-from nearcast.engines.nearest.grid import GridPyramid, GridSettings
+from nearcast.engines.nearest.grid import GridPyramid
 from nearcast.engines.nearest.search_range import FILED
+from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.jit import NEED_ROOM
 from nearcast.window.window import Steps
 
@@ -43,28 +43,17 @@ class NearestEngine(KeptEngine):
     ----------
     table
         The subscriptions.
-    around
+    context
         What all engines of a broker share.
-    policy
-        How many spare messages results keep; by cost unless given.
-    ordered
-        Parameters of the index for all words.
-    grid
-        Parameters of the index for any word.
+    settings
+        Parameters of both indexes and of the buffers.
     """
 
     name = "nearest"
 
-    def __init__(
-        self,
-        table: PointTable,
-        context: EngineContext,
-        policy: Policy | None = None,
-        ordered: AoiqSettings | None = None,
-        grid: GridSettings | None = None,
-    ) -> None:
-        super().__init__(NEAREST, table, context, policy)
-        self._settings = (ordered or AoiqSettings(), grid or GridSettings())
+    def __init__(self, table: PointTable, context: EngineContext, settings: NearestSettings | None = None) -> None:
+        self.settings = settings or NearestSettings()
+        super().__init__(NEAREST, table, context, policy_of(context, self.settings.strategy, self.settings.share))
         self._start()
         self._pairs = np.empty(_PAIRS, dtype=np.int64)
         self._extras = np.zeros(_TURN, dtype=EXTRA)
@@ -72,9 +61,8 @@ class NearestEngine(KeptEngine):
 
     def _start(self) -> None:
         """Nothing is filed."""
-        ordered, grid = self._settings
-        self._all = AoiqTree(self.context.space, ordered)
-        self._any = GridPyramid(self.context.space, grid)
+        self._all = AoiqTree(self.context.space, self.settings.aoiq)
+        self._any = GridPyramid(self.context.space, self.settings.grid)
         self._filed = np.zeros(0, dtype=FILED)
         self._scene: Scene | None = None  # the turn under way
         self._turn: Turn | None = None

@@ -21,6 +21,8 @@ _BATCH_ROOM = 4096  # least room for matches, beyond one for every subscription
 class _NotifierOracle:
     """What `Within` and `Similar` share: `match` tries every subscription, `matching` finds live messages for one."""
 
+    keeps_results = False
+
     def __init__(
         self,
         table: WithinTable | PointTable,
@@ -68,13 +70,13 @@ class _NotifierOracle:
     def fill(self, slots: Ints) -> Changes:
         return self._search.fill(self.table.layout, slots)
 
-    def moved(self, slots: Ints, before: Array) -> Changes:
+    def move(self, slots: Ints, before: Array) -> Changes:
         return self._search.moved(self.table.layout, slots, before)
 
     def reweighed(self) -> None:
         """Nothing is filed."""
 
-    def find(self, slot: int) -> tuple[Ints, Floats]:
+    def result(self, slot: int) -> tuple[Ints, Floats]:
         return self._search.find(self.table.layout, slot)
 
     def check(self) -> None:

@@ -45,6 +45,8 @@ _MOST_ROOM = 1 << 18  # and so many for more than one event
 class SimilarStamp:
     """Tells which `Similar` subscriptions a message matches, by prefixes filed under region and word."""
 
+    keeps_results = False
+
     def __init__(self, table: PointTable, context: EngineContext, settings: StampSettings | None = None) -> None:
         self.table = table
         self.context = context
@@ -70,7 +72,7 @@ class SimilarStamp:
     def remove(self, slots: Ints) -> None:
         self._index.remove(slots, self.table.layout, self.context.vocabulary.idf)
 
-    def moved(self, slots: Ints, before: Array) -> Changes:
+    def move(self, slots: Ints, before: Array) -> Changes:
         self.remove(slots)
         self.insert(slots)
         return self._search.moved(self.table.layout, slots, before)
@@ -119,7 +121,7 @@ class SimilarStamp:
     def fill(self, slots: Ints) -> Changes:
         return self._search.fill(self.table.layout, slots)
 
-    def find(self, slot: int) -> tuple[Ints, Floats]:
+    def result(self, slot: int) -> tuple[Ints, Floats]:
         return self._search.find(self.table.layout, slot)
 
     # Upkeep

@@ -14,7 +14,7 @@ from nearcast.engines.topk.invariants import check_index
 from nearcast.engines.topk.layout import CANDIDATE, MANY
 from nearcast.engines.topk.match import Probe
 from nearcast.engines.topk.moves import moved
-from nearcast.engines.topk.settings import STRATEGIES, SkypeSettings
+from nearcast.engines.topk.settings import SkypeSettings
 from nearcast.engines.topk.skype_index import SkypeIndex
 from nearcast.window.window import Steps
 
@@ -28,9 +28,7 @@ class TopKSkype(KeptEngine):
 
     def __init__(self, table: PointTable, context: EngineContext, settings: SkypeSettings | None = None) -> None:
         self.settings = settings or SkypeSettings()
-        super().__init__(
-            TOPK, table, context, policy_of(context, STRATEGIES[self.settings.strategy], self.settings.share)
-        )
+        super().__init__(TOPK, table, context, policy_of(context, self.settings.strategy, self.settings.share))
         self.index = SkypeIndex(context.space, self.settings)
         nothing = np.zeros(0)
         self._probe = Probe(
@@ -52,12 +50,12 @@ class TopKSkype(KeptEngine):
         self.index.clear()
         self._file(self.table.used_slots)
 
-    def refresh(self, slots: Ints) -> Changes:
+    def fill(self, slots: Ints) -> Changes:
         elsewhere = moved(self.index.layout.faces, slots, self.table.layout.rows, self.index.shape.metric)
         if elsewhere.size:
             self.index.unfile(elsewhere, self.table.layout)
             self._file(elsewhere)
-        return super().refresh(slots)
+        return super().fill(slots)
 
     def _refill(self, slots: Ints, event: int, last: int, clock: int) -> None:
         super()._refill(slots, event, last, clock)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nearcast.engines.kept.skyband import COST, KMAX, RATIO
+from nearcast.engines.kept.skyband import check_strategy
 from nearcast.errors import InvalidInput
-
-STRATEGIES = {"cost": COST, "kmax": KMAX, "ratio": RATIO}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +38,4 @@ class SkypeSettings:
             raise InvalidInput("cell", self.cell, "must be >= 1")
         if self.groups < 1:
             raise InvalidInput("groups", self.groups, "must be >= 1")
-        if self.strategy not in STRATEGIES:
-            raise InvalidInput("strategy", self.strategy, f"must be one of {', '.join(STRATEGIES)}")
-        if self.strategy == "kmax" and not self.share >= 1:
-            raise InvalidInput("share", self.share, "must be >= 1 for kmax")
-        if self.strategy == "ratio" and not 0 <= self.share <= 1:
-            raise InvalidInput("share", self.share, "must be within [0, 1] for a ratio")
+        check_strategy(self.strategy, self.share)

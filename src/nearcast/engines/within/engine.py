@@ -38,16 +38,19 @@ class WithinApTree:
     ----------
     table
         The subscriptions.
-    around
+    context
         What all engines of a broker share.
     settings
         Parameters of the tree; the paper's by default.
     """
 
+    keeps_results = False
+
     def __init__(self, table: WithinTable, context: EngineContext, settings: ApTreeSettings | None = None) -> None:
         self.table = table
         self.context = context
-        self.tree = ApTree(table, context, settings or ApTreeSettings())
+        self.settings = settings or ApTreeSettings()
+        self.tree = ApTree(table, context, self.settings)
         self._answers = MoveAnswers(self.tree)
         self._n_messages = 0
         self._room = new_match(4096 if self.tree.lists is not None else 0)
@@ -117,7 +120,7 @@ class WithinApTree:
     def fill(self, slots: Ints) -> Changes:
         return self._answers.fill(slots)
 
-    def moved(self, slots: Ints, before: Array) -> Changes:
+    def move(self, slots: Ints, before: Array) -> Changes:
         tree, rows = self.tree, self.table.rows
         tree.velocities.moved(slots, before, rows[slots], self.table.slots.capacity)
         tree.velocities.passed(0, slots.size, len(self.table))
@@ -129,7 +132,7 @@ class WithinApTree:
     def reweighed(self) -> None:
         """Weights play no part here."""
 
-    def find(self, slot: int) -> tuple[Ints, Floats]:
+    def result(self, slot: int) -> tuple[Ints, Floats]:
         return self._answers.search.find(self.table.layout, slot)
 
     def check(self) -> None:

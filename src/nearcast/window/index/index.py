@@ -25,12 +25,12 @@ from nearcast.window.index.postings import WAY
 from nearcast.window.index.query import (
     ALL,
     ANY,
+    BY_SCORE,
     LEAVES,
     N_COUNTERS,
     NODES,
     POSTINGS,
     SEARCHES,
-    TOPK,
     VERIFIED,
     Moment,
     Question,
@@ -252,7 +252,7 @@ class MessageIndex:
         self, messages: MessageLayout, idf: Floats, question: Question, terms: Ints, weights: Floats, moment: Moment
     ) -> tuple[Ints, Floats]:
         """Slots and scores of the k best live messages that share a word, best first; `weights` are count * idf."""
-        assert question.mode == TOPK
+        assert question.mode == BY_SCORE
         return self._ask(messages, idf, question, terms, weights, moment)
 
     def nearest(

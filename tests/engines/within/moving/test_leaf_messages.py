@@ -129,7 +129,7 @@ def test_sweeping_gives_back_what_nobody_visits() -> None:
     n_dead = 0
     for leaf in tree.layout.leaves[: tree.layout.heads[N_LEAVES]]:
         rows = tree.layout.listed[leaf["message_start"] : leaf["message_start"] + leaf["n_messages"]]
-        n_dead += int((broker._live.table.layout.rows["sequence"][rows["slot"]] != rows["mark"]).sum())
+        n_dead += int((broker.parts.context.live.table.layout.rows["sequence"][rows["slot"]] != rows["mark"]).sum())
     assert n_dead < peak // 4
 
 
