@@ -43,6 +43,7 @@ CONTENDERS = [
     Contender("within", "tree", WithinApTree),
     Contender("within", "small-tree", partial(WithinApTree, settings=ApTreeSettings(fanout=4, leaf=3, drift=0.01))),
     Contender("similar", "oracle", SimilarOracle),
+    Contender("similar", "wide", SimilarStamp),
     Contender("similar", "stamp", partial(SimilarStamp, settings=StampSettings(fanout=8))),
     Contender("topk", "oracle", partial(KeptOracle, TOPK)),
     Contender("topk", "skype", TopKSkype),
@@ -140,13 +141,14 @@ class Town:
     def some_words(self, most: int) -> list[str]:
         return self.random.choices(self.words, self.shares, k=self.random.randint(1, most))
 
-    def query(self, kind: str) -> Query:
-        (x, y), words = self.place(), self.some_words(3)
+    def query(self, kind: str, most: int = 3) -> Query:
+        """A query of up to so many words, repeated ones included."""
+        (x, y), words = self.place(), self.some_words(most)
         backfill = self.random.random() < 0.8
         if kind == "within":
             side = self.random.choice([1.0, 4.0, 8.0])
             region = Box(x, y, x + side, y + side) if self.random.random() < 0.5 else Circle(x, y, side)
-            return Within(region, self.random.choice([" OR ".join(words), tuple(words[:2])]), backfill)
+            return Within(region, self.random.choice([" OR ".join(words), tuple(words[: 2 + most // 10])]), backfill)
         if kind == "similar":
             share, tau = self.random.choice([0.25, 0.5, 0.75]), self.random.choice([0.6, 0.75, 0.9])
             return Similar(x, y, words, share, tau, self.random.choice(["weighted", "jaccard", "cosine"]), backfill)
