@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import functools
 import json
 import mmap
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -274,6 +275,60 @@ def test_a_manifest_that_is_too_deep_or_too_long(tmp_path: Path, whole: bytes) -
         b"\xff\xfe",
     ):
         refused(tmp_path / "file", with_manifest(whole, tree))
+
+
+def entries_of(state: dict[str, Any], *names: str) -> Iterator[tuple[str, ...]]:
+    """The paths to all that is no dictionary."""
+    for name, value in state.items():
+        if isinstance(value, dict):
+            yield from entries_of(value, *names, name)
+        else:
+            yield *names, name
+
+
+def crafted(path: Path, whole: Path, change: Callable[[dict[str, Any], str], None], *names: str) -> str:
+    """What a restore says to a file, written in order, whose state was changed at one place."""
+    state = snapshot.read(whole)
+    inner = state
+    for name in names[:-1]:
+        inner = inner[name]
+    change(inner, names[-1])
+    snapshot.write(path, state)
+    return refusal(path)
+
+
+def other_values(value: Any) -> Iterator[Any]:
+    """What a reader must not take for this value."""
+    if isinstance(value, np.ndarray):
+        yield 1
+        yield value.reshape(-1, 1) if value.ndim == 1 else value.reshape(-1)
+        yield np.zeros(value.shape, np.int16)
+    else:
+        yield from (np.zeros(1), {"a": 1})
+        if isinstance(value, str):
+            yield from ("", 5)
+        elif value is not None:
+            yield from ("1", None, 1.5 if isinstance(value, int) else 7, -(10**30), 10**30)
+
+
+def test_a_file_that_holds_another_state_is_refused(
+    tmp_path: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda number: None)
+    path, intact = tmp_path / "file", tmp_path / "whole"
+    intact.write_bytes(whole)
+    state = snapshot.read(intact)
+    paths = [names for names in entries_of(state) if names[0] != "window"]
+    for names in paths[:: 2 if COMPILED else 20]:
+        value = functools.reduce(lambda inner, name: inner[name], names, state)
+        for change in (
+            lambda inner, name: inner.pop(name),
+            lambda inner, name: inner.update(more=1),
+            *(lambda inner, name, other=other: inner.update({name: other}) for other in other_values(value)),
+        ):
+            assert crafted(path, intact, change, *names).startswith(f"{path} does not hold a broker: ")
+    snapshot.write(path, {})
+    assert refusal(path) == f"{path} does not hold a broker: 'space'"
 
 
 def test_another_format_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from nearcast.broker.moves import Movable, in_turns, many_moves, one_move
 from nearcast.broker.registry import Registry, unknown
 from nearcast.broker.saying import best_first, to_updates
 from nearcast.broker.stats import stats
+from nearcast.broker.structure import check_structure
 from nearcast.broker.sweeping import Sweeper
 from nearcast.columns.arena import Array, Floats, Ints, State
 from nearcast.columns.clauses import pack_clauses
@@ -33,7 +34,7 @@ from nearcast.engines.nearest import NearestEngine
 from nearcast.engines.similar import SimilarStamp
 from nearcast.engines.topk import TopKSkype
 from nearcast.engines.within import WithinTree
-from nearcast.errors import DuplicateId, InvalidInput, UnknownId
+from nearcast.errors import DuplicateId, InvalidInput, SnapshotError, UnknownId
 from nearcast.model.checks import instant
 from nearcast.model.event import Move
 from nearcast.model.message import Message
@@ -427,26 +428,26 @@ class Broker:
     @one_at_a_time
     def snapshot(self, path: str | os.PathLike[str]) -> None:
         """Write the whole broker to one file, whole or not at all."""
+        snapshot.write(path, self._state())
+
+    def _state(self) -> State:
         window = self.window
-        snapshot.write(
-            path,
-            {
-                "space": {
-                    "bounds": np.array(self.space.bounds),
-                    "metric": self.space.metric,
-                    "max_distance": self.space.max_distance,
-                },
-                "window": None
-                if window is None
-                else {"count": window.count, "age": window.age, "max_ahead": window.max_ahead},
-                "vocabulary": self._vocabulary.state(),
-                "live": self._live.state(),
-                "registry": self._registry.state(),
-                "tables": {KINDS[kind]: table.state() for kind, table in self._tables.items()},
-                "engines": {KINDS[kind]: engine.state() for kind, engine in self._engines.items()},
-                "swept": self._sweeper.state(),
+        return {
+            "space": {
+                "bounds": np.array(self.space.bounds),
+                "metric": self.space.metric,
+                "max_distance": self.space.max_distance,
             },
-        )
+            "window": None
+            if window is None
+            else {"count": window.count, "age": window.age, "max_ahead": window.max_ahead},
+            "vocabulary": self._vocabulary.state(),
+            "live": self._live.state(),
+            "registry": self._registry.state(),
+            "tables": {KINDS[kind]: table.state() for kind, table in self._tables.items()},
+            "engines": {KINDS[kind]: engine.state() for kind, engine in self._engines.items()},
+            "swept": self._sweeper.state(),
+        }
 
     @classmethod
     def restore(cls, path: str | os.PathLike[str]) -> Broker:
@@ -455,14 +456,24 @@ class Broker:
         Raises
         ------
         SnapshotError
-            If the file is not a snapshot, is damaged, or has another format version.
+            If the file is not a snapshot, is damaged, has another format version, or does not hold a broker.
         """
         state = snapshot.read(path)
+        try:
+            return cls._restored(state)
+        except (MemoryError, OSError):
+            raise
+        except Exception as error:
+            raise SnapshotError(f"{path} does not hold a broker: {error}") from error
+
+    @classmethod
+    def _restored(cls, state: State) -> Broker:
         space, window = state["space"], state["window"]
         broker = cls(
             Space(space["bounds"].tolist(), space["metric"], space["max_distance"]),
             None if window is None else Window(**window),
         )
+        check_structure(state, broker._state())
         broker._vocabulary.load(state["vocabulary"])
         broker._live.load(state["live"])
         broker._registry.load(state["registry"])
