@@ -40,9 +40,9 @@ def surroundings() -> Line:
     }
 
 
-def compose(figure: Figure, x: Any, seed: int, result: Result, around: Line) -> Line:
+def compose(figure: Figure, x: Any, seed: int, result: Result, context: Line) -> Line:
     """The line of one series at one point."""
-    return {"figure": figure.name, "sweep": figure.sweep[0], "x": x, "seed": seed, **result, **around}
+    return {"figure": figure.name, "sweep": figure.sweep[0], "x": x, "seed": seed, **result, **context}
 
 
 def append(line: Line, path: Path | None = None) -> Path:

@@ -23,7 +23,7 @@ from bench.figure import SEED
 from nearcast import Broker, Space, Window
 from nearcast.engines.nearest.grid.insert import finest
 from nearcast.partition.costs import weigh_each
-from nearcast.partition.footprint import KINDS, touching
+from nearcast.partition.footprint import COST_KINDS, touching
 from nearcast.partition.sample import Sample
 from nearcast.workload import subscriptions
 
@@ -41,7 +41,7 @@ def draw(kind: str, source: subscriptions.Source, space: Space) -> pa.Table:
 def expected(given: pa.Table, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
     """Looks and checks that each subscription expects of a message."""
     found = touching(given, sample)
-    one = np.ones(len(KINDS))
+    one = np.ones(len(COST_KINDS))
     where = (sample.space.bounds, finest(SUBSCRIPTIONS // GROUPS))
     parts = np.zeros((given.num_rows, 2))
     weigh_each(found, sample.layout, where, one, one, parts)
@@ -111,4 +111,4 @@ def main(kinds: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or list(KINDS))
+    main(sys.argv[1:] or list(COST_KINDS))

@@ -21,8 +21,8 @@ from numba import types
 
 import nearcast as nc
 from nearcast.broker.warm import compile_kernels
-from nearcast.columns.decode_subscriptions import KINDS
 from nearcast.jit import KERNELS
+from nearcast.model.kinds import LABELS
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 
@@ -71,7 +71,7 @@ def exercise(folder: Path) -> None:
         town = Town(n)
         space = nc.Space((0, 0, 16, 16), ("euclidean", "haversine")[n % 2])
         broker = nc.Broker(space, window, nc.Weights.fit([" ".join(town.some_words(6)) for _ in range(20)]))
-        kinds = tuple(kind for kind in KINDS if kind != "topk" or window is not None)
+        kinds = tuple(kind for kind in LABELS if kind != "topk" or window is not None)
         live(broker, town, kinds, 0)
         broker.snapshot(folder / str(n))
         live(nc.Broker.restore(folder / str(n)), town, kinds, 1000)
@@ -105,7 +105,7 @@ def a_second_life_compiles_nothing(folder: Path) -> None:
     before = {kernel: kernel.n_compiled for kernel in KERNELS}
     town = Town(99)
     for window in (nc.Window(count=77, age=3), None):
-        kinds = tuple(kind for kind in KINDS if kind != "topk" or window is not None)
+        kinds = tuple(kind for kind in LABELS if kind != "topk" or window is not None)
         live(
             nc.Broker(nc.Space((-5, -5, 40, 40), "haversine"), window),
             town,

@@ -13,7 +13,7 @@ from bench.judge import same_score
 from nearcast import Window
 from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import PointRows, PointTable
-from nearcast.engines.contract import Surroundings
+from nearcast.engines.contract import EngineContext
 from nearcast.engines.exact import NEAREST, TOPK
 from nearcast.engines.live_search import best_live
 from nearcast.text.vocabulary import Vocabulary
@@ -42,7 +42,7 @@ class FullWindow(Case):
         first = self.stream.take(max(self.sizes["window"], _CORPUS))
         self.vocabulary = Vocabulary(Weights.fit(first["text"].slice(0, _CORPUS)))
         self.live = LiveMessages(self.stream.space, Window(count=self.sizes["window"]), self.vocabulary)
-        self.around = Surroundings(self.stream.space, self.vocabulary, self.live)
+        self.context = EngineContext(self.stream.space, self.vocabulary, self.live)
         self.recent = first.slice(0, _CORPUS)
         for batch in batches(first, _BATCH):
             self.arrive(batch)
@@ -75,7 +75,7 @@ class FullWindow(Case):
         """The best 20 for a question, through the index."""
         live = self.live
         code = TOPK if kind == "topk" else NEAREST
-        return Best(*best_live(code, self.table, slot, 20, self.around, live.last, live.clock))
+        return Best(*best_live(code, self.table, slot, 20, self.context, live.last, live.clock))
 
     def scan(self, kind: str, slot: int) -> Best:
         """The same by looking at every live message."""

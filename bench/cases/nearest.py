@@ -16,14 +16,13 @@ from nearcast import Window
 from nearcast.columns.arena import Ints
 from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import PointRows, PointTable
-from nearcast.engines.contract import Surroundings
+from nearcast.engines.contract import EngineContext
 from nearcast.engines.exact import NEAREST
-from nearcast.engines.kept.engine import policy_of
-from nearcast.engines.kept.skyband import COST, KMAX
-from nearcast.engines.nearest.aoiq import Settings as OrderedSettings
+from nearcast.engines.nearest.aoiq import AoiqSettings
 from nearcast.engines.nearest.engine import NearestEngine
-from nearcast.engines.nearest.grid import Settings as GridSettings
-from nearcast.engines.oracle import KeeperOracle
+from nearcast.engines.nearest.grid import GridSettings
+from nearcast.engines.nearest.settings import NearestSettings
+from nearcast.engines.oracle import KeptOracle
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
 from nearcast.window.window import LiveMessages, Steps
@@ -47,14 +46,10 @@ _SOURCE = 300_000  # messages that subscriptions are drawn from
 _DRIFT = (0.0001, 0.01)  # how far messages lie from where they were drawn, by the diagonal of the space
 
 
-def engine_class(name: str, sizes: dict[str, Any]) -> Callable[..., NearestEngine]:
-    """Makes an engine from its table, surroundings and policy."""
-    if name == "nearest":
-        settings = {"words": "m", "height": "height", "update_ratio": "theta"}
-        ordered = OrderedSettings(**{field: sizes[key] for field, key in settings.items() if key in sizes})
-        return partial(NearestEngine, ordered=ordered, grid=GridSettings(finest=sizes.get("finest")))
-    if name == "boxed":
-        return partial(NearestEngine, grid=GridSettings(finest=0))
+def engine_class(name: str) -> Callable[..., NearestEngine]:
+    """Makes an engine from its table, context and settings."""
+    if name in ("nearest", "boxed"):
+        return NearestEngine
     if name == "keyword":
         from bench.rivals.words_only import WordsOnlyEngine
 
@@ -76,7 +71,7 @@ def engine_class(name: str, sizes: dict[str, Any]) -> Callable[..., NearestEngin
 class Watching(Case):
     """`subscriptions` subscriptions of `match` words in the engine `engine`; a repetition is `published` messages.
 
-    With `live`, so many messages live, and twice as many were published before; without it there is no window, and
+    With `live`, this many messages live, and twice as many were published before; without it there is no window, and
     `before` messages were. Rivals take over from our own engine after that. Messages for all words lie a little off the
     places that they were drawn from, as in CkQST 4.1. Of each result `keep` says what is kept: by "cost", "k", "2k".
     """
@@ -92,10 +87,8 @@ class Watching(Case):
         live = sizes.get("live")
         self.window = Window(count=live) if live else None
         self.live = LiveMessages(self.stream.space, self.window, self.vocabulary)
-        self.around = Surroundings(self.stream.space, self.vocabulary, self.live)
+        self.context = EngineContext(self.stream.space, self.vocabulary, self.live)
         self.table = PointTable(self.vocabulary, weighs=False)
-        strategy, share = {"cost": (COST, 0.0), "k": (KMAX, 1.0), "2k": (KMAX, 2.0)}[sizes.get("keep", "cost")]
-        self.policy = policy_of(self.around, strategy, share)
         self.engine = self.make("nearest")
         self.register()
         for batch in batches(self.take(sizes.get("before", 2 * (live or 0))), BATCH):
@@ -107,7 +100,17 @@ class Watching(Case):
 
     def make(self, name: str) -> NearestEngine:
         """An engine without subscriptions."""
-        return engine_class(name, self.sizes)(self.table, self.around, policy=self.policy)
+        return engine_class(name)(self.table, self.context, settings=self.settings_of(name))
+
+    def settings_of(self, name: str) -> NearestSettings:
+        """The settings that the sizes of this case ask for."""
+        fields = {"words": "m", "height": "height", "update_ratio": "theta"}
+        aoiq = AoiqSettings(**{field: self.sizes[key] for field, key in fields.items() if key in self.sizes})
+        grid = GridSettings(finest=0 if name == "boxed" else self.sizes.get("finest"))
+        strategy, share = {"cost": ("cost", 0.0), "k": ("kmax", 1.0), "2k": ("kmax", 2.0)}[
+            self.sizes.get("keep", "cost")
+        ]
+        return NearestSettings(aoiq, grid, strategy, share)
 
     def register(self) -> None:
         """Write the subscriptions to the table and file them."""
@@ -147,8 +150,8 @@ class Watching(Case):
 
     def check(self) -> int:
         """The same results in a brute force, then the same messages."""
-        right = KeeperOracle(NEAREST, self.table, self.around)
-        right.results.policy = self.policy
+        right = KeptOracle(NEAREST, self.table, self.context)
+        right.results.policy = self.engine.results.policy
         right.results.load({name: array.copy() for name, array in self.engine.results.state().items()})
         steps = admit(self.live, self.stream.space, self.take(self.sizes["checked"]))
         compare(self.engine.publish(steps), right.publish(steps))
@@ -185,7 +188,7 @@ class Watching(Case):
 
 
 class Building(Watching):
-    """Construction: a repetition files all subscriptions of all words anew, by the balls that they have."""
+    """Construction: a repetition files all subscriptions of all words again, by the balls that they have."""
 
     unit = "subscriptions"
 

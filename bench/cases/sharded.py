@@ -16,14 +16,14 @@ from bench.rivals.region_lists import RegionListsEngine
 from nearcast.columns.arena import Ints, with_room
 from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import PointRows, PointTable
-from nearcast.engines.contract import Surroundings
+from nearcast.engines.contract import EngineContext
 from nearcast.engines.exact import NEAREST
-from nearcast.engines.kept.engine import policy_of
-from nearcast.engines.kept.skyband import COST
 from nearcast.engines.nearest.engine import NearestEngine
-from nearcast.engines.oracle import KeeperOracle
+from nearcast.engines.nearest.grid import GridSettings
+from nearcast.engines.nearest.settings import NearestSettings
+from nearcast.engines.oracle import KeptOracle
 from nearcast.partition.footprint import touching
-from nearcast.partition.partition import Partition, Settings, fit
+from nearcast.partition.partition import Partition, SplitSettings, fit
 from nearcast.partition.quadtree_sets import space_sets
 from nearcast.partition.sample import Sample
 from nearcast.text.vocabulary import Vocabulary
@@ -56,25 +56,25 @@ _SOURCE = 300_000  # messages that subscriptions are drawn from
 class Shard:
     """A table and an engine."""
 
-    def __init__(self, around: Surroundings, name: str) -> None:
-        self.around = around
-        self.table = PointTable(around.vocabulary, weighs=False)
-        self.policy = policy_of(around, COST, 0.0)
+    def __init__(self, context: EngineContext, name: str) -> None:
+        self.context = context
+        self.table = PointTable(context.vocabulary, weighs=False)
         self.engine = self.make("nearest")
         self.name = name
         self.sets: Ints = np.zeros(0, dtype=np.int32)  # of each slot, where the split was by sets
 
     def make(self, name: str) -> NearestEngine:
         """An engine without subscriptions."""
-        return engine_class(name, {})(self.table, self.around, policy=self.policy)
+        grid = GridSettings(finest=0 if name == "boxed" else None)
+        return engine_class(name)(self.table, self.context, settings=NearestSettings(grid=grid))
 
     def insert(self, given: pa.Table, sets: Ints | None = None) -> None:
         """Take subscriptions, all well-formed; newcomers are a set of their own."""
-        for part in decode_subscriptions(given, Rules(self.around.space, False, None)).parts:
+        for part in decode_subscriptions(given, Rules(self.context.space, False, None)).parts:
             assert isinstance(part.given, PointRows)
             numbers = np.asarray(part.ids, np.int32)
-            terms = self.around.vocabulary.encode(from_lists(part.words))
-            slots = self.table.insert(part.given, terms, numbers, self.around.live.last)
+            terms = self.context.vocabulary.encode(from_lists(part.words))
+            slots = self.table.insert(part.given, terms, numbers, self.context.live.last)
             self.sets = with_room(self.sets, self.table.slots.capacity)
             self.sets[slots] = 0 if sets is None else sets[part.given.rows]
             if isinstance(self.engine, RegionListsEngine):
@@ -97,8 +97,8 @@ class Shard:
 
     def check(self, steps: Steps) -> None:
         """Compare with the brute force."""
-        right = KeeperOracle(NEAREST, self.table, self.around)
-        right.results.policy = self.policy
+        right = KeptOracle(NEAREST, self.table, self.context)
+        right.results.policy = self.engine.results.policy
         right.results.load({name: array.copy() for name, array in self.engine.results.state().items()})
         compare(self.engine.publish(steps), right.publish(steps))
 
@@ -127,7 +127,7 @@ class Sharded(Case):
         self.source = self.stream.source
         self.rng = np.random.default_rng(self.seed)
         self.live = LiveMessages(self.stream.space, None, Vocabulary())
-        around = Surroundings(self.stream.space, self.live.table.vocabulary, self.live)
+        context = EngineContext(self.stream.space, self.live.table.vocabulary, self.live)
         source = subscriptions.Source.of(self.stream.take(min(_SOURCE, 2 * sizes["subscriptions"])), STOP_WORDS.split())
         n = sizes["subscriptions"]
         n_more = sizes["changed"] * (20 * sizes["published"] + sizes.get("after", 0)) // STEP
@@ -137,7 +137,7 @@ class Sharded(Case):
         self.partition, held = self.split(everyone.slice(0, n), before)
         sets = self.sets_of(everyone.slice(0, n), before)
         self.coming = everyone.slice(n)
-        self.shards = [Shard(around, sizes["engine"]) for _ in range(sizes["shards"])]
+        self.shards = [Shard(context, sizes["engine"]) for _ in range(sizes["shards"])]
         for number, shard in enumerate(self.shards):
             own = everyone.slice(0, n).filter(pa.array(held == number))
             if own.num_rows:
@@ -162,7 +162,7 @@ class Sharded(Case):
 
             return fit_rival(given, before, self.sizes["shards"], self.stream.space)
         names = ("theta", "gamma1", "gamma2", "by_set")
-        settings = Settings(window=False, **{name: self.sizes[name] for name in names if name in self.sizes})
+        settings = SplitSettings(window=False, **{name: self.sizes[name] for name in names if name in self.sizes})
         return fit(self.sizes["method"], given, before, self.sizes["shards"], self.stream.space, settings=settings)
 
     def sets_of(self, given: pa.Table, before: pa.Table) -> Ints:
@@ -171,7 +171,7 @@ class Sharded(Case):
         if self.sizes["method"] == "space":
             sample = Sample(self.stream.space, before, None)
             found = touching(given, sample)
-            order, parts = space_sets(found, sample, Settings().theta * self.sizes["shards"])
+            order, parts = space_sets(found, sample, SplitSettings().theta * self.sizes["shards"])
             for number, part in enumerate(parts, start=1):
                 sets[found.rows[order.of(part.set)]] = number
         return sets
@@ -257,7 +257,7 @@ class Fitting(Case):
 
     def fit(self, given: pa.Table) -> tuple[Partition, Ints]:
         """Split subscriptions."""
-        settings = Settings(window=False)
+        settings = SplitSettings(window=False)
         return fit(self.sizes["method"], given, self.sample, self.sizes["shards"], self.stream.space, settings=settings)
 
     def repeat(self, watch: Stopwatch) -> int:

@@ -16,10 +16,11 @@ from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from bench.judge import bag_of
 from nearcast import Broker, Space
 from nearcast.columns.arena import Ints
-from nearcast.columns.decode_subscriptions import KINDS, Rules, decode_subscriptions
+from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import PointRows, PointTable
-from nearcast.engines.contract import Changes, Surroundings
+from nearcast.engines.contract import Changes, EngineContext
 from nearcast.engines.oracle import SimilarOracle
+from nearcast.model.kinds import Kind
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.weights import Weights
 from nearcast.text.words import from_lists
@@ -32,7 +33,7 @@ UPDATES = 10_000  # subscriptions that come or go at a time
 _SETTINGS = {STAMP: ("fanout", "filters", "strategy"), "scan": ()}  # of engines that have others than a fanout
 _BATCH = 100  # messages that are published at a time
 _SOURCE = 300_000  # messages that subscriptions are drawn from, and idf is counted in
-_SIMILAR = KINDS.index("similar")
+_SIMILAR = Kind.SIMILAR
 
 
 def engine_class(name: str) -> Callable[..., Any]:
@@ -41,9 +42,9 @@ def engine_class(name: str) -> Callable[..., Any]:
         from bench.rivals.similar_all import BY_NAME
 
         return BY_NAME[name]
-    from nearcast.engines.similar import Settings, SimilarStamp
+    from nearcast.engines.similar import SimilarStamp, StampSettings
 
-    return lambda table, around, **given: SimilarStamp(table, around, Settings(**given))
+    return lambda table, context, **given: SimilarStamp(table, context, StampSettings(**given))
 
 
 def with_varied(sizes: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,12 +87,12 @@ class Standing(Case):
         """The stream, the words' weights, and an empty table."""
         self.stream = Stream(self.sizes["messages"], self.seed)
         self.source = self.stream.source
-        around = self.stream.space
-        self.space = Space(around.bounds, around.metric, self.sizes["max_distance"])
+        space = self.stream.space
+        self.space = Space(space.bounds, space.metric, self.sizes["max_distance"])
         self.before = self.stream.take(min(_SOURCE, self.sizes["subscriptions"]))
         self.vocabulary = Vocabulary(Weights.fit(self.before["text"]))
         self.live = LiveMessages(self.space, None, self.vocabulary)
-        self.around = Surroundings(self.space, self.vocabulary, self.live)
+        self.context = EngineContext(self.space, self.vocabulary, self.live)
         self.table = PointTable(self.vocabulary)
         self.n_answers = self.n_messages = 0
 
@@ -99,7 +100,7 @@ class Standing(Case):
         """An engine without subscriptions."""
         name = self.sizes["engine"]
         own = {setting: self.sizes[setting] for setting in _SETTINGS.get(name, ("fanout",)) if setting in self.sizes}
-        return engine_class(name)(self.table, self.around, **own)
+        return engine_class(name)(self.table, self.context, **own)
 
     def register(self, tables: Iterable[pa.Table]) -> Ints:
         """Write subscriptions to the table; returns their slots."""
@@ -133,7 +134,7 @@ class Standing(Case):
     def check(self) -> int:
         for batch in self.arriving(self.sizes["checked"]):
             steps = admit(self.live, self.space, batch)
-            right = SimilarOracle(self.table, self.around).publish(steps)
+            right = SimilarOracle(self.table, self.context).publish(steps)
             compare_scores(self.publish(steps, Stopwatch()), right)
         return int(self.sizes["checked"])
 
@@ -207,11 +208,11 @@ class Updating(Case):
         sizes = self.sizes
         self.stream = Stream(sizes["messages"], self.seed)
         self.source = self.stream.source
-        around = self.stream.space
+        given = self.stream.space
         before = self.stream.take(min(_SOURCE, sizes["subscriptions"]))
-        space = Space(around.bounds, around.metric, sizes["max_distance"])
+        space = Space(given.bounds, given.metric, sizes["max_distance"])
         self.broker = Broker(space, weights=Weights.fit(before["text"]))
-        self.engine = engine_class(sizes["engine"])(self.broker._points[_SIMILAR], self.broker._around)
+        self.engine = engine_class(sizes["engine"])(self.broker.parts.tables[_SIMILAR], self.broker.parts.context)
         self.answer_with(self.engine)
         for table in drawn(before, sizes, self.seed):
             self.subscribe(table)
@@ -221,7 +222,7 @@ class Updating(Case):
 
     def answer_with(self, engine: Any) -> None:
         """Let this engine answer for `Similar`."""
-        self.broker._notifiers[_SIMILAR] = self.broker._engines[_SIMILAR] = engine
+        self.broker.parts.engines[_SIMILAR] = engine
 
     def subscribe(self, table: pa.Table) -> None:
         rejects = self.broker.subscribe_many(table).rejects
@@ -233,7 +234,7 @@ class Updating(Case):
         self.repeat(Stopwatch())
         waiting = self.stream.take(self.sizes["checked"])
         told = self.broker.publish(waiting).to_arrow()
-        self.answer_with(SimilarOracle(self.broker._points[_SIMILAR], self.broker._around))
+        self.answer_with(SimilarOracle(self.broker.parts.tables[_SIMILAR], self.broker.parts.context))
         right = self.broker.publish(waiting.set_column(0, "id", pa.array(-waiting["id"].to_numpy()))).to_arrow()
         self.answer_with(self.engine)
         right = right.set_column(1, "message", pa.array(-right["message"].to_numpy()))

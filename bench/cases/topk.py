@@ -14,8 +14,8 @@ from bench.judge import same_score
 from nearcast import Broker, Weights, Window
 from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import PointRows, PointTable
-from nearcast.engines.contract import Surroundings
-from nearcast.engines.topk import Settings, TopKSkype
+from nearcast.engines.contract import EngineContext
+from nearcast.engines.topk import SkypeSettings, TopKSkype
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
 from nearcast.window.window import LiveMessages, Steps
@@ -68,7 +68,7 @@ class Sliding(Case):
         first = self.stream.take(sizes["window"])
         self.vocabulary = Vocabulary(Weights.fit(first["text"].slice(0, _CORPUS)))
         self.live = LiveMessages(self.stream.space, Window(count=sizes["window"]), self.vocabulary)
-        self.around = Surroundings(self.stream.space, self.vocabulary, self.live)
+        self.context = EngineContext(self.stream.space, self.vocabulary, self.live)
         for batch in batches(first, BATCH):
             self.live.release(admit(self.live, self.stream.space, batch))
         self.table = PointTable(self.vocabulary)
@@ -78,16 +78,16 @@ class Sliding(Case):
         for given in subscriptions.topk(source, sizes["subscriptions"], self.seed, k=sizes["k"], words=words):
             slots = self.register(given)
             self.engine.insert(slots)
-            self.engine.refresh(slots)
+            self.engine.fill(slots)
 
     def make(self) -> Any:
         """An engine without subscriptions."""
         given = {name: self.sizes[name] for name in SETTINGS if name in self.sizes}
         if self.sizes["engine"] == SKYPE:
-            return TopKSkype(self.table, self.around, Settings(**given))
+            return TopKSkype(self.table, self.context, SkypeSettings(**given))
         from bench.rivals.ciq import CIQ as Rival
 
-        return Rival(self.table, self.around, **given)
+        return Rival(self.table, self.context, **given)
 
     def register(self, given: pa.Table) -> np.ndarray:
         """Write subscriptions to the table; returns their slots."""

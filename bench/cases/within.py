@@ -14,10 +14,11 @@ from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from nearcast import Broker, Window
 from nearcast.columns.arena import Ints
 from nearcast.columns.clauses import pack_clauses
-from nearcast.columns.decode_subscriptions import KINDS, Rules, decode_subscriptions
+from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import WithinRows, WithinTable
-from nearcast.engines.contract import Changes, Surroundings
+from nearcast.engines.contract import Changes, EngineContext
 from nearcast.engines.oracle import WithinOracle
+from nearcast.model.kinds import Kind
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
 from nearcast.window.window import LiveMessages
@@ -59,9 +60,9 @@ def engine_class(name: str) -> Callable[..., Any]:
         from bench.rivals.all import BY_NAME
 
         return BY_NAME[name]
-    from nearcast.engines.within import Settings, WithinTree
+    from nearcast.engines.within import ApTreeSettings, WithinApTree
 
-    return lambda table, around, **given: WithinTree(table, around, settings=Settings(**given))
+    return lambda table, context, **given: WithinApTree(table, context, settings=ApTreeSettings(**given))
 
 
 def settings_of(sizes: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +136,7 @@ class Standing(Case):
         self.source = self.stream.source
         self.vocabulary = Vocabulary()
         self.live = LiveMessages(self.stream.space, Window(count=sizes["sample"]), self.vocabulary)
-        self.around = Surroundings(self.stream.space, self.vocabulary, self.live)
+        self.context = EngineContext(self.stream.space, self.vocabulary, self.live)
         self.table = WithinTable(self.vocabulary)
         self.drawing = Drawing.of(sizes, self.stream, self.seed)
         before = self.stream.take(self.drawing.n_before)
@@ -144,7 +145,7 @@ class Standing(Case):
 
     def make(self) -> Any:
         """An engine without subscriptions."""
-        return engine_class(self.sizes["engine"])(self.table, self.around, **settings_of(self.sizes))
+        return engine_class(self.sizes["engine"])(self.table, self.context, **settings_of(self.sizes))
 
     def register(self, tables: Iterator[pa.Table]) -> Ints:
         """Write subscriptions to the table; returns their slots."""
@@ -163,7 +164,7 @@ class Standing(Case):
 
     def check(self) -> int:
         steps = admit(self.live, self.stream.space, self.stream.take(self.sizes["checked"]))
-        compare(self.engine.publish(steps), WithinOracle(self.table, self.around).publish(steps))
+        compare(self.engine.publish(steps), WithinOracle(self.table, self.context).publish(steps))
         self.live.release(steps)
         return int(self.sizes["checked"])
 
@@ -236,7 +237,7 @@ class Delivery(Case):
         """The updates for some messages, against the brute force in the same broker."""
         waiting = self.stream.take(self.sizes["checked"])
         told = set(pairs(self.broker.publish(waiting).to_arrow()))
-        right = WithinOracle(self.broker._within, self.broker._around)
+        right = WithinOracle(self.broker.parts.tables[Kind.WITHIN], self.broker.parts.context)
         swap(self.broker, right)
         try:
             renamed = waiting.set_column(0, "id", pa.array(-waiting["id"].to_numpy()))
@@ -285,12 +286,11 @@ def pairs(updates: pa.Table) -> Iterator[tuple[int, int]]:
 
 def put_in(broker: Broker, name: str, **settings: Any) -> Any:
     """Let another engine answer for `Within` in a broker that has no subscriptions yet."""
-    engine = engine_class(name)(broker._within, broker._around, **settings)
+    engine = engine_class(name)(broker.parts.tables[Kind.WITHIN], broker.parts.context, **settings)
     swap(broker, engine)
     return engine
 
 
 def swap(broker: Broker, engine: Any) -> None:
     """Let this engine answer for `Within`."""
-    kind = KINDS.index("within")
-    broker._notifiers[kind] = broker._engines[kind] = engine
+    broker.parts.engines[Kind.WITHIN] = engine

@@ -16,6 +16,7 @@ from nearcast.columns.arena import Array, Ints
 from nearcast.columns.regions import box_rows
 from nearcast.engines.contract import Changes
 from nearcast.engines.oracle import WithinOracle
+from nearcast.model.kinds import Kind
 from nearcast.workload import datasets
 from nearcast.workload.moving import MEDIUM, Network, on_roads
 from nearcast.workload.schema import BOX
@@ -111,10 +112,10 @@ class Travelling(Standing):
         """Arrivals, and what a sample of moves changes, against the brute force."""
         n = super().check()
         moved = self.move()
-        changes = self.engine.moved(*moved)
+        changes = self.engine.move(*moved)
         chosen = np.linspace(0, moved.slots.size - 1, min(moved.slots.size, self.sizes["checked"])).astype(np.int64)
         sample = moved.slots[chosen]
-        right = WithinOracle(self.table, self.around).moved(sample, moved.before[chosen])
+        right = WithinOracle(self.table, self.context).move(sample, moved.before[chosen])
         kept = np.isin(changes.slots, sample)
         compare(Changes(*(column[kept] for column in changes)), right)
         self.table.close_gaps()
@@ -131,7 +132,7 @@ class Arriving(Travelling):
     unit = "messages"
 
     def repeat(self, watch: Stopwatch) -> int:
-        self.engine.moved(*self.move())
+        self.engine.move(*self.move())
         self.table.close_gaps()
         return self.arrive(watch)
 
@@ -144,7 +145,7 @@ class Relocating(Travelling):
     def repeat(self, watch: Stopwatch) -> int:
         moved = self.move()
         with watch:
-            self.engine.moved(*moved)
+            self.engine.move(*moved)
         self.table.close_gaps()
         self.arrive(None)
         return int(moved.slots.size)
@@ -187,10 +188,11 @@ class MovingBroker(Delivery):
 
     def results(self, table: pa.Table) -> dict[int, set[int]]:
         """What the brute force finds for the subscriptions of some moves."""
-        oracle, registry, ids = WithinOracle(self.broker._within, self.broker._around), self.broker._registry, {}
+        registry, tables, _, context = self.broker.parts
+        oracle, ids = WithinOracle(tables[Kind.WITHIN], context), {}
         for id in table["id"].to_pylist():
-            slots, _ = oracle.find(registry.where(registry.find(id))[1])
-            ids[id] = set(self.broker._live.table.ids.to_arrow(slots).to_pylist())
+            slots, _ = oracle.result(registry.where(registry.find(id))[1])
+            ids[id] = set(context.live.table.ids.to_arrow(slots).to_pylist())
         return ids
 
     def repeat(self, watch: Stopwatch) -> int:

@@ -14,16 +14,16 @@ from nearcast.columns.arena import Array, Floats, Ints, Longs, State, ranges, wi
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.regions import box_rows
 from nearcast.columns.subscription_tables import PointLayout, PointTable, WithinRows, WithinTable
-from nearcast.engines.contract import Stats, Surroundings
-from nearcast.engines.kept.skyband import Policy
+from nearcast.engines.contract import EngineContext, Stats
 from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.nearest.search_range import draw_box, level_of
-from nearcast.engines.within import Settings, WithinTree
+from nearcast.engines.nearest.settings import NearestSettings
+from nearcast.engines.within import ApTreeSettings, WithinApTree
 from nearcast.engines.within.moving.region_diff import NEW, OLD
 from nearcast.jit import kernel
 from nearcast.window.window import Steps
 
-_HEIGHT = 10  # a box is filed anew when it fits into smaller cells than before, down to this level
+_HEIGHT = 10  # a box is filed again when it fits into smaller cells than before, down to this level
 _FAR = 1e30
 
 
@@ -44,17 +44,17 @@ class BallFilter:
 
     height = _HEIGHT
 
-    def __init__(self, around: Surroundings, make: Callable[[WithinTable, Surroundings], Any]) -> None:
-        self._around = around
+    def __init__(self, context: EngineContext, make: Callable[[WithinTable, EngineContext], Any]) -> None:
+        self._context = context
         self._make = make
         self._clear()
 
     def _clear(self) -> None:
-        self._table = WithinTable(self._around.vocabulary)
-        self._engine = self._make(self._table, self._around)
+        self._table = WithinTable(self._context.vocabulary)
+        self._engine = self._make(self._table, self._context)
         self._regions = np.zeros(0, dtype=np.int32)  # by slot of a subscription: that of its region
 
-    def know(self, n_terms: int) -> None:
+    def ensure_terms(self, n_terms: int) -> None:
         """Nothing is kept by term here."""
 
     @property
@@ -63,13 +63,13 @@ class BallFilter:
         return len(self._table)
 
     def build(self, filed: Array, subscriptions: PointLayout, buffers: Array, slots: Ints) -> None:
-        """File all subscriptions, which are these, anew."""
+        """File all subscriptions, which are these, again."""
         self._clear()
         self.file(filed, subscriptions, buffers, slots, slots.size)
 
     def file(self, filed: Array, subscriptions: PointLayout, buffers: Array, slots: Ints, n_new: int) -> None:
         """File these subscriptions by the balls that they have now: all of them new, or none."""
-        space = self._around.space
+        space = self._context.space
         boxes: Floats = np.empty((slots.size, 4))
         draw_many(filed, subscriptions, buffers, slots, (space.metric_code, space.bounds), boxes)
         if not n_new:
@@ -91,9 +91,9 @@ class BallFilter:
 
     def _follow(self, regions: Ints, before: Array) -> None:
         """The boxes of these have changed; nobody is told, only the index follows."""
-        if isinstance(self._engine, WithinTree):
+        if isinstance(self._engine, WithinApTree):
             tree = self._engine.tree
-            self._engine._telling._follow(OLD | NEW, regions, before)
+            self._engine._answers._follow(OLD | NEW, regions, before)
             tree.moved(regions, tree.since)
             tree.keep(regions.size, tree.since)
         else:
@@ -135,12 +135,12 @@ class BallFilter:
         return {}
 
     def load(self, state: State) -> None:
-        """The engine files all anew."""
+        """The engine files all again."""
 
 
-def ap_tree(table: WithinTable, around: Surroundings) -> WithinTree:
+def ap_tree(table: WithinTable, context: EngineContext) -> WithinApTree:
     """AP-Tree without lists of messages, which nobody asks for here."""
-    return WithinTree(table, around, Settings(messages="index"))
+    return WithinApTree(table, context, ApTreeSettings(messages="index"))
 
 
 class BallEngine(NearestEngine):
@@ -148,14 +148,14 @@ class BallEngine(NearestEngine):
 
     def __init__(
         self,
-        make: Callable[[WithinTable, Surroundings], Any],
+        make: Callable[[WithinTable, EngineContext], Any],
         table: PointTable,
-        around: Surroundings,
-        policy: Policy | None = None,
+        context: EngineContext,
+        settings: NearestSettings | None = None,
     ) -> None:
         self._make = make
-        super().__init__(table, around, policy)
+        super().__init__(table, context, settings)
 
     def _start(self) -> None:
         super()._start()
-        self._all = BallFilter(self.around, self._make)  # type: ignore[assignment]
+        self._all = BallFilter(self.context, self._make)  # type: ignore[assignment]

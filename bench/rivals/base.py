@@ -1,7 +1,7 @@
 """What the rivals share: `Rival` has the publish loop, `Filing` files subscriptions in lists by key.
 
 An arrival looks into the lists of some keys. A rival of that kind says how: `_learn` looks at all subscriptions before
-they are filed anew, `_keys` names the lists of entries, `_probe` those of arrivals. All is filed anew when there are
+they are filed again, `_keys` names the lists of entries, `_probe` those of arrivals. All is filed again when there are
 twice as many subscriptions as the last time.
 """
 
@@ -17,7 +17,7 @@ from bench.rivals.lists import Lists
 from bench.rivals.match import Probes, Work, match_many
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.subscription_tables import WithinLayout, WithinTable
-from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.oracle import WithinOracle
 from nearcast.window.window import Steps
 
@@ -30,8 +30,8 @@ class Rival(WithinOracle):
 
     name = "rival"
 
-    def __init__(self, table: WithinTable, around: Surroundings) -> None:
-        super().__init__(table, around)
+    def __init__(self, table: WithinTable, context: EngineContext) -> None:
+        super().__init__(table, context)
         self.within = table
         self.counters = np.zeros(3, np.int64)
         self._n_filed = 0
@@ -48,16 +48,16 @@ class Rival(WithinOracle):
 
     @abstractmethod
     def _build(self) -> None:
-        """File all subscriptions of the table anew."""
+        """File all subscriptions of the table again."""
 
     @property
     def _metric(self) -> int:
-        return self.around.space.metric_code
+        return self.context.space.metric_code
 
     def publish(self, steps: Steps) -> Changes:
         if not self._n_filed or not (steps.arrivals >= 0).any():
             return NO_CHANGES
-        self._present = with_room(self._present, self.around.vocabulary.idf.size)
+        self._present = with_room(self._present, self.context.vocabulary.idf.size)
         subscriptions = self.within.layout
         found: list[tuple[Ints, Ints]] = []
         event = 0
@@ -72,9 +72,9 @@ class Rival(WithinOracle):
         n = events.size
         return Changes(events, slots, steps.arrivals[events], np.ones(n, np.int32), np.full(n, np.nan))
 
-    def moved(self, slots: Ints, before: Array) -> Changes:
+    def move(self, slots: Ints, before: Array) -> Changes:
         self._refile(slots, before)
-        return super().moved(slots, before)
+        return super().move(slots, before)
 
     def check(self) -> None:
         super().check()
@@ -101,8 +101,8 @@ class Rival(WithinOracle):
 class Filing(Rival):
     """Subscriptions in lists."""
 
-    def __init__(self, table: WithinTable, around: Surroundings) -> None:
-        super().__init__(table, around)
+    def __init__(self, table: WithinTable, context: EngineContext) -> None:
+        super().__init__(table, context)
         self._n_built = 0
         self._lists = Lists(ENTRY)
         self._counts = np.zeros(0, np.int32)  # how many clauses hold each word, when all were filed last
@@ -144,7 +144,7 @@ class Filing(Rival):
 
     def _build(self) -> None:
         slots = self.within.used_slots
-        self._counts = np.zeros(self.around.vocabulary.idf.size, np.int32)
+        self._counts = np.zeros(self.context.vocabulary.idf.size, np.int32)
         for part in _cut(slots):
             count_words(self.within.rows[part], self.within.layout.clauses, self._counts)
         self._learn(slots)
@@ -168,7 +168,7 @@ class Filing(Rival):
         return super().publish(steps)
 
     def _matches(self, steps: Steps, first: int, subscriptions: WithinLayout, work: Work) -> tuple[int, int]:
-        messages = self.around.live.table.layout
+        messages = self.context.live.table.layout
         done: tuple[int, int] = match_many(
             steps, first, messages, subscriptions, self._metric, self._probes, self._lists.layout, work
         )

@@ -15,7 +15,7 @@ import numpy as np
 from nearcast.columns.arena import Array, Floats, Ints, Longs, with_room
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import PointTable
-from nearcast.engines.contract import Changes, Stats, Surroundings
+from nearcast.engines.contract import Changes, EngineContext, Stats
 from nearcast.engines.exact import NO_MATCH, TOPK, rank
 from nearcast.engines.kept.buffers import N_TOUCHED
 from nearcast.engines.kept.engine import (
@@ -25,14 +25,13 @@ from nearcast.engines.kept.engine import (
     LEAVING,
     PHASE,
     STEP,
-    KeeperEngine,
+    KeptEngine,
     end_event,
     keep_found,
     leave_expired,
     note_found,
     policy_of,
 )
-from nearcast.engines.topk.settings import STRATEGIES
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.cells import morton, morton_box
 from nearcast.space.distance import HAVERSINE, box_distance, wrap
@@ -214,13 +213,13 @@ def bind_many(filed, subscriptions, buffers, slots):
         bind(subscriptions.scales[slot], buffers[slot], filed.nears, filed.bounds, slot * COVER)
 
 
-class CIQ(KeeperEngine):
-    """`TopK` by CIQ; all is filed anew when subscriptions come, go or move."""
+class CIQ(KeptEngine):
+    """`TopK` by CIQ; all is filed again when subscriptions come, go or move."""
 
     name = "ciq"
 
-    def __init__(self, table: PointTable, around: Surroundings, strategy: str = "kmax", share: float = 3.0) -> None:
-        super().__init__(TOPK, table, around, policy_of(around, STRATEGIES[strategy], share))
+    def __init__(self, table: PointTable, context: EngineContext, strategy: str = "kmax", share: float = 3.0) -> None:
+        super().__init__(TOPK, table, context, policy_of(context, strategy, share))
         self._filed: Filed | None = None
         self._work = np.zeros(3, np.int64)
         self._candidates = np.zeros(1024, np.int32)
@@ -238,16 +237,16 @@ class CIQ(KeeperEngine):
     def reweighed(self) -> None:
         self._filed = None
 
-    def refresh(self, slots: Ints) -> Changes:
+    def fill(self, slots: Ints) -> Changes:
         self._filed = None
-        return super().refresh(slots)
+        return super().fill(slots)
 
     def _build(self) -> Filed:
-        layout, slots, idf = self.table.layout, self.table.used_slots, self.around.vocabulary.idf
+        layout, slots, idf = self.table.layout, self.table.used_slots, self.context.vocabulary.idf
         n = int(layout.rows["n_terms"][slots].sum()) * COVER
         out = (np.zeros(n, np.int64), np.zeros(n, np.int32), np.zeros(n, np.float32))
         nears = np.zeros(layout.rows.size * COVER, np.float32)
-        spread(layout, slots, idf, self._where, self.around.space.bounds, nears, out)
+        spread(layout, slots, idf, self._where, self.context.space.bounds, nears, out)
         order = np.lexsort((out[1], out[0]))
         keys, first = np.unique(out[0][order], return_index=True)
         bounds = np.full(nears.size, -np.inf, np.float32)
@@ -264,7 +263,7 @@ class CIQ(KeeperEngine):
     def publish(self, steps: Steps) -> Changes:
         if self._filed is None and len(self.table):
             self._filed = self._build()
-        n_terms = self.around.live.table.layout.rows["n_terms"][steps.arrivals[steps.arrivals >= 0]]
+        n_terms = self.context.live.table.layout.rows["n_terms"][steps.arrivals[steps.arrivals >= 0]]
         most = int(n_terms.max(initial=0))
         words, at, ends = self._lists
         self._lists = (with_room(words, most), with_room(at, most), with_room(ends, most))
@@ -272,10 +271,10 @@ class CIQ(KeeperEngine):
         return super().publish(steps)
 
     def _take(self, steps: Steps, cursor: Longs) -> int:
-        words = (self.around.vocabulary.idf, self._scratch(), self._units, self._candidates)
+        words = (self.context.vocabulary.idf, self._scratch(), self._units, self._candidates)
         code: int = take_steps(
-            self._filed, steps, cursor, (self.around.live.table.layout, self.table.layout), self._where, words,
-            (self.around.space.bounds, self._lists, self._found), (self.results.layout, self.results.policy),
+            self._filed, steps, cursor, (self.context.live.table.layout, self.table.layout), self._where, words,
+            (self.context.space.bounds, self._lists, self._found), (self.results.layout, self.results.policy),
         )  # fmt: skip
         return code
 

@@ -52,8 +52,8 @@ class Fast(IQTree):
         keys, owners = np.empty(4 * size, np.int64), np.empty(4 * size, np.int32)
         counted = np.minimum(entries.words, self._counts.size - 1)
         frequent = ((self._counts[counted] > _FREQUENT) & (entries.words < self._counts.size)).astype(np.uint8)
-        n = fit_cells(entries.rows, entries.words, frequent, self.around.space.bounds, keys, owners)
+        n = fit_cells(entries.rows, entries.words, frequent, self.context.space.bounds, keys, owners)
         if filing:
-            self._known = with_room(self._known, self.around.vocabulary.idf.size)
+            self._known = with_room(self._known, self.context.vocabulary.idf.size)
             note_cells(keys[:n], self._occupied, self._known)
         return keys[:n], owners[:n]

@@ -9,7 +9,7 @@ from bench.rivals.clauses import Entries
 from bench.rivals.quadtree import Quadtrees
 from nearcast.columns.arena import Array, Ints, Longs, with_room
 from nearcast.columns.subscription_tables import WithinTable
-from nearcast.engines.contract import Surroundings
+from nearcast.engines.contract import EngineContext
 from nearcast.jit import kernel
 from nearcast.space.cells import cell_index
 from nearcast.window.window import Steps
@@ -56,8 +56,8 @@ class IQTree(Quadtrees):
 
     name = "iq_tree"
 
-    def __init__(self, table: WithinTable, around: Surroundings) -> None:
-        super().__init__(table, around)
+    def __init__(self, table: WithinTable, context: EngineContext) -> None:
+        super().__init__(table, context)
         self._occupied = np.zeros(N_CELLS, np.uint8)
         self._known = np.zeros(0, np.uint8)  # words that something is filed under
 
@@ -69,15 +69,15 @@ class IQTree(Quadtrees):
     def _keys(self, entries: Entries, rows: Array, filing: bool) -> tuple[Longs, Ints]:
         keys, owners = self._cells(entries, entries.words, self._weights(entries.words))
         if filing:
-            self._known = with_room(self._known, self.around.vocabulary.idf.size)
+            self._known = with_room(self._known, self.context.vocabulary.idf.size)
             note_cells(keys, self._occupied, self._known)
         return keys, owners
 
     def _probe(self, steps: Steps) -> tuple[Longs, Longs]:
-        messages = self.around.live.table.layout
+        messages = self.context.live.table.layout
         starts = np.empty(steps.arrivals.size + 1, np.int64)
         keys = np.empty((DEEPEST + 1) * int(messages.rows["n_terms"][steps.arrivals].sum()), np.int64)
-        bounds = self.around.space.bounds
+        bounds = self.context.space.bounds
         n = probe_cells(steps.arrivals, messages, bounds, self._occupied, self._known, starts, keys)
         return starts, keys[:n]
 

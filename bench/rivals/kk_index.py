@@ -19,7 +19,7 @@ class KKIndex(Moving, Gridded):
     _of_new_words = 0
 
     def _gridded(self, slots: Ints) -> Ints:
-        lengths = count_live(self.around.live.table.layout, self._counts.size)
+        lengths = count_live(self.context.live.table.layout, self._counts.size)
         for entries, _ in self._entries(slots):
             lengths += np.bincount(entries.words, minlength=lengths.size)
         return np.where(lengths > SHORT, 1 << GRID, 0).astype(np.int32)

@@ -9,7 +9,7 @@ from bench.rivals.clauses import Entries
 from bench.rivals.live import Found, Levels, LiveLists, Search, note_levels_of, search_lists
 from nearcast.columns.arena import Array, Ints, Longs, with_room
 from nearcast.columns.subscription_tables import WithinTable
-from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.window.window import Steps
 
 _CHUNK = 10_000  # messages filed at a time
@@ -23,32 +23,32 @@ class Moving(Filing):
 
     _always = _ROOT  # levels at which every message is filed under all its words, as bits
 
-    def __init__(self, table: WithinTable, around: Surroundings) -> None:
-        super().__init__(table, around)
+    def __init__(self, table: WithinTable, context: EngineContext) -> None:
+        super().__init__(table, context)
         self._held = LiveLists()
         self._masks = np.zeros(0, np.int32)
         self._is_building = False
 
     @property
     def _filing(self) -> Levels:
-        return Levels(self.around.space.bounds, self._always, self._masks)
+        return Levels(self.context.space.bounds, self._always, self._masks)
 
     def _build(self) -> None:
-        self._masks = np.zeros(self.around.vocabulary.idf.size, np.int32)
+        self._masks = np.zeros(self.context.vocabulary.idf.size, np.int32)
         self._is_building = True
         super()._build()
         self._is_building = False
         self._held = LiveLists()
-        self._hold(self.around.live.table.live_slots)
+        self._hold(self.context.live.table.live_slots)
 
     def _keys(self, entries: Entries, rows: Array, filing: bool) -> tuple[Longs, Ints]:
         keys, owners = super()._keys(entries, rows, filing)
         if filing:
-            self._masks = with_room(self._masks, self.around.vocabulary.idf.size)
+            self._masks = with_room(self._masks, self.context.vocabulary.idf.size)
             fresh = np.empty(keys.size, np.int64)
             fresh = fresh[: note_levels_of(keys, self._filing, fresh)]
             if fresh.size and not self._is_building:
-                self._held.hold_deeper(fresh, self.around.live.table.layout, self._filing)
+                self._held.hold_deeper(fresh, self.context.live.table.layout, self._filing)
         return keys, owners
 
     def publish(self, steps: Steps) -> Changes:
@@ -58,9 +58,9 @@ class Moving(Filing):
 
     def _hold(self, slots: Ints) -> None:
         """File messages, if there is a window that keeps them."""
-        if self.around.live.window is not None:
+        if self.context.live.window is not None:
             for at in range(0, slots.size, _CHUNK):
-                self._held.hold(slots[at : at + _CHUNK], self.around.live.table.layout, self._filing)
+                self._held.hold(slots[at : at + _CHUNK], self.context.live.table.layout, self._filing)
 
     def fill(self, slots: Ints) -> Changes:
         here = self.within.layout
@@ -83,10 +83,10 @@ class Moving(Filing):
         return _changes(self._look_up(Search(keys, owners, entries, new, slots, old, at)), gone)
 
     def _look_up(self, search: Search) -> Pairs:
-        live = self.around.live
+        live = self.context.live
         if live.window is None:
             return np.zeros(0, np.int32), np.zeros(0, np.int32)
-        self._present = with_room(self._present, self.around.vocabulary.idf.size)
+        self._present = with_room(self._present, self.context.vocabulary.idf.size)
         moment = (live.last, live.clock, live.limits.newest)
         parts: list[Pairs] = [(np.zeros(0, np.int32), np.zeros(0, np.int32))]
         done, room = 0, 4096

@@ -10,7 +10,7 @@ from bench.rivals.clauses import Entries
 from nearcast.columns.arena import Array, Floats, Ints, Longs, ranges
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.subscription_tables import WithinTable
-from nearcast.engines.contract import Surroundings
+from nearcast.engines.contract import EngineContext
 from nearcast.jit import kernel
 
 IN_ROOT = -1.0  # weight of an entry that is not worth a decomposition
@@ -46,24 +46,24 @@ class Quadtrees(Filing):
     themselves when there are few.
     """
 
-    def __init__(self, table: WithinTable, around: Surroundings) -> None:
-        super().__init__(table, around)
+    def __init__(self, table: WithinTable, context: EngineContext) -> None:
+        super().__init__(table, context)
         self._shares: Floats = np.zeros(0)  # of messages that hold each word
         self._tree: Tree | None = None
 
     def _learn(self, slots: Ints) -> None:
-        messages = self.around.live.table.layout
+        messages = self.context.live.table.layout
         live = np.flatnonzero(messages.rows["sequence"])
         if live.size >= _LEAST_SAMPLE:
             rows = messages.rows[live]
             self._shares = (count_live(messages, self._counts.size) + 0.5) / live.size
-            self._tree = new_tree(self.around.space.bounds, rows["x"].copy(), rows["y"].copy())
+            self._tree = new_tree(self.context.space.bounds, rows["x"].copy(), rows["y"].copy())
             return
         x, y, n = np.zeros(slots.size), np.zeros(slots.size), 0
         for entries, _ in self._entries(slots[:: max(1, slots.size // 100_000)].copy()):
             n += spread(entries.rows[: slots.size - n], x[n:], y[n:])
         self._shares = (self._counts + 0.5) / slots.size
-        self._tree = new_tree(self.around.space.bounds, x[:n], y[:n])
+        self._tree = new_tree(self.context.space.bounds, x[:n], y[:n])
 
     def _shares_of(self, words: Ints) -> Floats:
         """Of messages that hold these words; the least for words that came later."""

@@ -12,7 +12,7 @@ from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.contract import Stats
-from nearcast.engines.nearest.grid import GridIndex, Settings
+from nearcast.engines.nearest.grid import GridPyramid, GridSettings
 from nearcast.space.distance import wrap
 from nearcast.space.regions import circle_box
 from nearcast.space.space import Space
@@ -21,7 +21,7 @@ from nearcast.window.window import Steps
 _EVERYWHERE = (-math.inf, -math.inf, math.inf, math.inf)
 
 
-class RegionLists(GridIndex):
+class RegionLists(GridPyramid):
     """A set is looked into when a message lies in the box around all balls that its members had when they were filed.
 
     `sets` says in which set the subscription of each slot is, and grows with the slots; beyond its end that is set 0.
@@ -30,7 +30,7 @@ class RegionLists(GridIndex):
     """
 
     def __init__(self, space: Space, sets: Ints) -> None:
-        super().__init__(space, Settings(finest=0))
+        super().__init__(space, GridSettings(finest=0))
         self._space = space
         self.sets = sets
         self._parts: dict[int, tuple[list[float], WordsOnly]] = {}
@@ -88,7 +88,7 @@ class RegionLists(GridIndex):
         return {}
 
     def load(self, state: State) -> None:
-        """All is filed anew after this."""
+        """All is filed again after this."""
 
 
 class RegionListsEngine(WordsOnlyEngine):
@@ -98,7 +98,7 @@ class RegionListsEngine(WordsOnlyEngine):
 
     def _start(self) -> None:
         super()._start()
-        self._any: RegionLists = RegionLists(self.around.space, self._sets)
+        self._any: RegionLists = RegionLists(self.context.space, self._sets)
 
     def put_in_sets(self, sets: Ints) -> None:
         """From now on subscriptions are in these sets, by slot; those that are filed stay where they are."""

@@ -15,4 +15,4 @@ class RQPlus(Moving, RQTree):
 
     def _learn(self, slots: Ints) -> None:
         super()._learn(slots)
-        self._lengths += count_live(self.around.live.table.layout, self._lengths.size)
+        self._lengths += count_live(self.context.live.table.layout, self._lengths.size)

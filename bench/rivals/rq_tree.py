@@ -9,7 +9,7 @@ from bench.rivals.clauses import Entries
 from bench.rivals.quadtree import IN_ROOT, Quadtrees
 from nearcast.columns.arena import Array, Ints, Longs, with_room
 from nearcast.columns.subscription_tables import WithinTable
-from nearcast.engines.contract import Surroundings
+from nearcast.engines.contract import EngineContext
 from nearcast.jit import kernel
 from nearcast.space.cells import cell_index
 from nearcast.window.window import Steps
@@ -57,8 +57,8 @@ class RQTree(Quadtrees):
 
     name = "rq_tree"
 
-    def __init__(self, table: WithinTable, around: Surroundings) -> None:
-        super().__init__(table, around)
+    def __init__(self, table: WithinTable, context: EngineContext) -> None:
+        super().__init__(table, context)
         self._levels = np.zeros(0, np.int32)
         self._lengths = np.zeros(0, np.int64)  # entries of each word, when all were filed last
 
@@ -75,15 +75,15 @@ class RQTree(Quadtrees):
         weights = np.where(is_long, self._weights(entries.words), IN_ROOT)
         keys, owners = self._cells(entries, entries.words, weights)
         if filing:
-            self._levels = with_room(self._levels, self.around.vocabulary.idf.size)
+            self._levels = with_room(self._levels, self.context.vocabulary.idf.size)
             note_levels(keys, self._levels)
         return keys, owners
 
     def _probe(self, steps: Steps) -> tuple[Longs, Longs]:
-        messages = self.around.live.table.layout
+        messages = self.context.live.table.layout
         starts = np.empty(steps.arrivals.size + 1, np.int64)
         keys = np.empty((DEEPEST + 1) * int(messages.rows["n_terms"][steps.arrivals].sum()), np.int64)
-        n = probe_levels(steps.arrivals, messages, self.around.space.bounds, self._levels, starts, keys)
+        n = probe_levels(steps.arrivals, messages, self.context.space.bounds, self._levels, starts, keys)
         return starts, keys[:n]
 
     @property

@@ -12,7 +12,7 @@ from bench.rivals.match import MATCHED, TOUCHED, VERIFIED, Work, mark
 from nearcast.columns.arena import Array, Ints, with_room
 from nearcast.columns.regions import CIRCLE
 from nearcast.columns.subscription_tables import WithinLayout, WithinTable, in_region
-from nearcast.engines.contract import Surroundings
+from nearcast.engines.contract import EngineContext
 from nearcast.jit import kernel
 from nearcast.space.distance import EUCLIDEAN
 from nearcast.window.window import Steps
@@ -90,8 +90,8 @@ class Scan(Rival):
 
     name = "scan"
 
-    def __init__(self, table: WithinTable, around: Surroundings) -> None:
-        super().__init__(table, around)
+    def __init__(self, table: WithinTable, context: EngineContext) -> None:
+        super().__init__(table, context)
         self._boxes = [np.zeros(0, np.float32) for _ in range(4)]
         self._fitting = np.zeros(_BLOCK, np.int32)
 
@@ -120,7 +120,7 @@ class Scan(Rival):
         self._n_filed = len(self.within)
 
     def _matches(self, steps: Steps, first: int, subscriptions: WithinLayout, work: Work) -> tuple[int, int]:
-        messages, flat = self.around.live.table.layout, Flat(*self._boxes, self._fitting)
+        messages, flat = self.context.live.table.layout, Flat(*self._boxes, self._fitting)
         done: tuple[int, int] = scan_many(steps, first, messages, subscriptions, self._metric, flat, work)
         return done
 

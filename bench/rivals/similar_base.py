@@ -15,7 +15,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State
 from nearcast.columns.subscription_tables import PointTable
-from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.oracle import SimilarOracle
 from nearcast.engines.oracle.match import Matches
 from nearcast.jit import kernel
@@ -122,8 +122,8 @@ class SimilarRival(SimilarOracle):
 
     name = "rival"
 
-    def __init__(self, table: PointTable, around: Surroundings) -> None:
-        super().__init__(table, around)
+    def __init__(self, table: PointTable, context: EngineContext) -> None:
+        super().__init__(table, context)
         self.points = table
         self.counters = np.zeros(4, np.int64)
         self._n_filed = 0
@@ -139,7 +139,7 @@ class SimilarRival(SimilarOracle):
 
     @abstractmethod
     def _build(self) -> None:
-        """File all subscriptions of the table anew."""
+        """File all subscriptions of the table again."""
 
     @property
     @abstractmethod
@@ -148,7 +148,7 @@ class SimilarRival(SimilarOracle):
 
     @property
     def _centre(self) -> Centre:
-        x0, y0, x1, y1 = self.around.space.bounds
+        x0, y0, x1, y1 = self.context.space.bounds
         return (x0 + x1) / 2, (y0 + y1) / 2
 
     def publish(self, steps: Steps) -> Changes:
@@ -157,7 +157,7 @@ class SimilarRival(SimilarOracle):
         size = 2 * self.points.slots.capacity
         if self._room.slots.size < size:
             self._room = Matches(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size))
-        asked = Asked(self._where, self._centre, self.around.vocabulary.idf, self._search.dense(), self.counters)
+        asked = Asked(self._where, self._centre, self.context.vocabulary.idf, self._search.dense(), self.counters)
         found: list[Matches] = []
         event = 0
         while event < steps.arrivals.size:
@@ -166,9 +166,9 @@ class SimilarRival(SimilarOracle):
         events, slots, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return Changes(events, slots, steps.arrivals[events], np.ones(events.size, np.int32), scores)
 
-    def moved(self, slots: Ints, before: Array) -> Changes:
+    def move(self, slots: Ints, before: Array) -> Changes:
         self._refile(slots)
-        return super().moved(slots, before)
+        return super().move(slots, before)
 
     def reweighed(self) -> None:
         self._build()

@@ -13,7 +13,7 @@ from bench.rivals.similar_base import Centre, SimilarRival, Where, to_units
 from bench.rivals.similar_tree import Tree, load, place_all
 from nearcast.columns.arena import Array, Floats, Ints, Longs, record, with_room
 from nearcast.columns.subscription_tables import PointTable
-from nearcast.engines.contract import Stats, Surroundings
+from nearcast.engines.contract import EngineContext, Stats
 from nearcast.jit import kernel
 
 NO_WORD = 0xFFFFFFFF  # where subscriptions are filed that a place alone can satisfy
@@ -76,8 +76,8 @@ class Filing(SimilarRival):
     n_parts = 1
     best_fanout = 128  # of those tried with a million subscriptions over tweets
 
-    def __init__(self, table: PointTable, around: Surroundings, fanout: int | None = None) -> None:
-        super().__init__(table, around)
+    def __init__(self, table: PointTable, context: EngineContext, fanout: int | None = None) -> None:
+        super().__init__(table, context)
         self.fanout = fanout or self.best_fanout
         self._n_built = 0
         self._lists = Lists(POSTING)
@@ -109,7 +109,7 @@ class Filing(SimilarRival):
 
     def _add(self, slots: Ints) -> None:
         self._tree = self._tree._replace(leaves=with_room(self._tree.leaves, self.points.slots.capacity))
-        place_all(self._tree, self.points.rows, slots, self._parts(slots), self.around.space.metric_code)
+        place_all(self._tree, self.points.rows, slots, self._parts(slots), self.context.space.metric_code)
         own = self._postings(slots)
         for filed in (self._raise(slots, own), own):
             self._lists.add(filed.keys, np.arange(filed.keys.size, dtype=np.int32), filed.rows)
@@ -128,7 +128,7 @@ class Filing(SimilarRival):
 
     def _build(self) -> None:
         slots = self.points.used_slots
-        metric = self.around.space.metric_code
+        metric = self.context.space.metric_code
         self._tree = load(self.points.rows, slots, self._parts(slots), self.n_parts, self.fanout, metric)
         self._lists = Lists(POSTING)
         own = self._postings(slots)
@@ -138,7 +138,7 @@ class Filing(SimilarRival):
 
     @property
     def _ground(self) -> tuple[Where, Centre, Floats]:
-        return self._where, self._centre, self.around.vocabulary.idf
+        return self._where, self._centre, self.context.vocabulary.idf
 
     @property
     def _walk(self) -> Walk:

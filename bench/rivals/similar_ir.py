@@ -238,7 +238,7 @@ class SimilarIr(Filing):
         return Filed(*(np.concatenate(columns) for columns in zip(*missing, strict=True)))
 
     def _matches(self, steps: Steps, first: int, asked: Asked, out: Matches) -> tuple[int, int]:
-        messages = self.around.live.table.layout
+        messages = self.context.live.table.layout
         done: tuple[int, int] = match_ir(steps, first, messages, self.points.layout, self._walk, asked, out)
         return done
 

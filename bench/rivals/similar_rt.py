@@ -168,6 +168,6 @@ class SimilarRt(Filing):
         return Filed(filed.keys[:0], filed.rows[:0])
 
     def _matches(self, steps: Steps, first: int, asked: Asked, out: Matches) -> tuple[int, int]:
-        messages = self.around.live.table.layout
+        messages = self.context.live.table.layout
         done: tuple[int, int] = match_rt(steps, first, messages, self.points.layout, self._walk, asked, out)
         return done

@@ -28,7 +28,7 @@ from bench.rivals.similar_base import (
 from nearcast.columns.arena import Array, Ints, Ragged, record, with_room
 from nearcast.columns.scores import gather, scatter, similar_score
 from nearcast.columns.subscription_tables import PointTable
-from nearcast.engines.contract import Surroundings
+from nearcast.engines.contract import EngineContext
 from nearcast.engines.exact import similarity
 from nearcast.engines.oracle.match import Matches
 from nearcast.jit import kernel
@@ -81,8 +81,10 @@ def flatten(subscriptions, slots, where, centre, idf, flat):
 
 
 @kernel
-def near_block(x, y, z, reach, near, first, last, u, v, w, slack):
+def near_block(flat, first, last, spot, slack):
     """Write the slots in [first, last) whose reach holds the place; returns how many. No branch, so it is fast."""
+    x, y, z, reach, near = flat.x, flat.y, flat.z, flat.reach, flat.near
+    u, v, w = spot
     n = 0
     for i in range(first, last):
         a, b, c = x[i] - u, y[i] - v, z[i] - w
@@ -113,7 +115,7 @@ def scan_many(steps, first, messages, subscriptions, flat, asked, out):
         scatter(messages.terms, messages.counts, message.term_start, message.n_terms, asked.idf, dense)
         mark(messages, message, 1, present)
         for start in range(0, n_slots, _BLOCK):
-            n_near = near_block(x, y, z, reach, near, start, min(start + _BLOCK, n_slots), u, v, w, slack)
+            n_near = near_block(flat, start, min(start + _BLOCK, n_slots), (u, v, w), slack)
             for i in range(n_near):
                 slot = near[i]
                 asker = askers[slot]
@@ -146,8 +148,8 @@ class SimilarScan(SimilarRival):
 
     name = "scan"
 
-    def __init__(self, table: PointTable, around: Surroundings) -> None:
-        super().__init__(table, around)
+    def __init__(self, table: PointTable, context: EngineContext) -> None:
+        super().__init__(table, context)
         self._places = [np.zeros(0, np.float32) for _ in range(4)]
         self._askers = np.zeros(0, ASKER)
         self._words = Ragged(terms=np.int32, shares=np.float32)
@@ -157,7 +159,7 @@ class SimilarScan(SimilarRival):
     @property
     def _flat(self) -> Flat:
         pools = self._words.pools
-        self._present = with_room(self._present, self.around.vocabulary.idf.size)
+        self._present = with_room(self._present, self.context.vocabulary.idf.size)
         return Flat(*self._places, self._askers, pools["terms"], pools["shares"], self._near, self._present)
 
     def insert(self, slots: Ints) -> None:
@@ -173,7 +175,7 @@ class SimilarScan(SimilarRival):
         self._n_filed += slots.size
 
     def _write(self, slots: Ints) -> None:
-        flatten(self.points.layout, slots, self._where, self._centre, self.around.vocabulary.idf, self._flat)
+        flatten(self.points.layout, slots, self._where, self._centre, self.context.vocabulary.idf, self._flat)
 
     def _empty(self, slots: Ints) -> None:
         self._places[3][slots] = -1.0
@@ -198,7 +200,7 @@ class SimilarScan(SimilarRival):
         self.insert(self.points.used_slots)
 
     def _matches(self, steps: Steps, first: int, asked: Asked, out: Matches) -> tuple[int, int]:
-        messages = self.around.live.table.layout
+        messages = self.context.live.table.layout
         done: tuple[int, int] = scan_many(steps, first, messages, self.points.layout, self._flat, asked, out)
         return done
 

@@ -8,18 +8,18 @@ from nearcast.columns.arena import Array, Ints, Longs, with_room
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.subscription_tables import POINT, PointLayout
 from nearcast.engines.nearest.engine import NearestEngine
-from nearcast.engines.nearest.grid import GridIndex, Settings
+from nearcast.engines.nearest.grid import GridPyramid, GridSettings
 from nearcast.space.space import Space
 from nearcast.window.window import Steps
 
 
-class SpaceOnly(GridIndex):
+class SpaceOnly(GridPyramid):
     """The grid with one list in each cell.
 
     Paper: [DKMSKS] 3.2, the worker of space-oriented partition.
     """
 
-    def __init__(self, space: Space, settings: Settings) -> None:
+    def __init__(self, space: Space, settings: GridSettings) -> None:
         super().__init__(space, settings)
         self._rows = np.zeros(0, dtype=POINT)
 
@@ -47,4 +47,4 @@ class SpaceOnlyEngine(NearestEngine):
 
     def _start(self) -> None:
         super()._start()
-        self._any = SpaceOnly(self.around.space, Settings())
+        self._any = SpaceOnly(self.context.space, GridSettings())

@@ -11,7 +11,7 @@ from bench.rivals.live import GRID, GRID_SIDE, Levels, key_at
 from bench.rivals.moving import Moving
 from nearcast.columns.arena import Array, Ints, Longs, with_room
 from nearcast.columns.subscription_tables import WithinTable
-from nearcast.engines.contract import Surroundings
+from nearcast.engines.contract import EngineContext
 from nearcast.jit import kernel
 from nearcast.space.cells import cell_index
 from nearcast.window.window import Steps
@@ -66,8 +66,8 @@ def probe_grid(arrivals, messages, levels, known, starts, keys):
 class Gridded(Filing):
     """Lists by rarest word and, where `_gridded` says so, by cell of a grid."""
 
-    def __init__(self, table: WithinTable, around: Surroundings) -> None:
-        super().__init__(table, around)
+    def __init__(self, table: WithinTable, context: EngineContext) -> None:
+        super().__init__(table, context)
         self._known = np.zeros(0, np.uint8)  # words that something is filed under
         self._grids = np.zeros(0, np.int32)  # the bit of GRID for words that have one
 
@@ -81,7 +81,7 @@ class Gridded(Filing):
 
     @property
     def _levels(self) -> Levels:
-        return Levels(self.around.space.bounds, 0, self._grids)
+        return Levels(self.context.space.bounds, 0, self._grids)
 
     def _keys(self, entries: Entries, rows: Array, filing: bool) -> tuple[Longs, Ints]:
         if filing:
@@ -96,7 +96,7 @@ class Gridded(Filing):
         return keys, owners
 
     def _know(self, words: Ints) -> None:
-        n, n_terms = self._grids.size, self.around.vocabulary.idf.size
+        n, n_terms = self._grids.size, self.context.vocabulary.idf.size
         self._known, self._grids = with_room(self._known, n_terms), with_room(self._grids, n_terms)
         self._grids[n:] = self._of_new_words
         self._known[words] = 1
@@ -104,7 +104,7 @@ class Gridded(Filing):
     _of_new_words = 1 << GRID
 
     def _probe(self, steps: Steps) -> tuple[Longs, Longs]:
-        messages = self.around.live.table.layout
+        messages = self.context.live.table.layout
         starts = np.empty(steps.arrivals.size + 1, np.int64)
         keys = np.empty(int(messages.rows["n_terms"][steps.arrivals].sum()), np.int64)
         return starts, keys[: probe_grid(steps.arrivals, messages, self._levels, self._known, starts, keys)]

@@ -13,7 +13,7 @@ from bench.rivals.quadtree import IN_ROOT, LIFE, Quadtrees
 from bench.rivals.rq_tree import SHORT, note_levels
 from nearcast.columns.arena import Array, Floats, Ints, Longs, record, with_room
 from nearcast.columns.subscription_tables import WithinTable
-from nearcast.engines.contract import Surroundings
+from nearcast.engines.contract import EngineContext
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.cells import cell_index
 from nearcast.window.window import Steps
@@ -159,8 +159,8 @@ class TrieQd(Quadtrees):
 
     name = "trie_qd"
 
-    def __init__(self, table: WithinTable, around: Surroundings) -> None:
-        super().__init__(table, around)
+    def __init__(self, table: WithinTable, context: EngineContext) -> None:
+        super().__init__(table, context)
         self._clear()
 
     def _clear(self) -> None:
@@ -188,7 +188,7 @@ class TrieQd(Quadtrees):
         """The node of each entry, made where there is none, and the chance that a message comes by."""
         n = entries.words.size
         nodes, chances = np.zeros(n, np.int32), np.zeros(n)
-        self._known = with_room(self._known, self.around.vocabulary.idf.size)
+        self._known = with_room(self._known, self.context.vocabulary.idf.size)
         scratch = np.zeros(int(rows["clause_size"].max(initial=0)), np.int32)
         done = 0
         while done < n:
@@ -210,14 +210,14 @@ class TrieQd(Quadtrees):
         return keys, owners
 
     def _probe(self, steps: Steps) -> tuple[Longs, Longs]:
-        messages = self.around.live.table.layout
+        messages = self.context.live.table.layout
         starts = np.empty(steps.arrivals.size + 1, np.int64)
         longest = int(messages.rows["n_terms"][steps.arrivals].max())
         scratch, stack = np.zeros(longest, np.int32), np.zeros((longest + 1, 2), np.int64)
         room = 64 * steps.arrivals.size + 1024
         while True:
             keys = np.empty(room, np.int64)
-            bounds = self.around.space.bounds
+            bounds = self.context.space.bounds
             n = probe_trie(steps.arrivals, messages, bounds, self._trie, scratch, stack, starts, keys)
             if n != NEED_ROOM:
                 return starts, keys[:n]

@@ -11,7 +11,7 @@ from bench.rivals.cells import pack
 from bench.rivals.clauses import Entries
 from nearcast.columns.arena import Array, Ints, Longs, with_room
 from nearcast.columns.subscription_tables import WithinTable
-from nearcast.engines.contract import Surroundings
+from nearcast.engines.contract import EngineContext
 from nearcast.jit import kernel
 from nearcast.space.cells import Bounds, cell_index
 from nearcast.window.window import Steps
@@ -107,18 +107,18 @@ class TwoLevel(Filing):
 
     name = "two_level"
 
-    def __init__(self, table: WithinTable, around: Surroundings) -> None:
-        super().__init__(table, around)
+    def __init__(self, table: WithinTable, context: EngineContext) -> None:
+        super().__init__(table, context)
         self._levels = np.zeros(0, np.int8)
 
     @property
     def _grids(self) -> Grids:
-        return Grids(self.around.space.bounds, self._levels)
+        return Grids(self.context.space.bounds, self._levels)
 
     def _learn(self, slots: Ints) -> None:
         sums = np.zeros((self._counts.size, 4))
         for entries, _ in self._entries(slots):
-            sum_boxes(entries.rows, entries.words, self.around.space.bounds, sums)
+            sum_boxes(entries.rows, entries.words, self.context.space.bounds, sums)
         self._levels = np.full(self._counts.size, -1, np.int8)
         choose_levels(sums, self._levels)
 
@@ -137,12 +137,12 @@ class TwoLevel(Filing):
     def _open(self, words: Ints) -> None:
         """Words that nothing was filed under so far get one list."""
         n = self._levels.size
-        self._levels = with_room(self._levels, self.around.vocabulary.idf.size)
+        self._levels = with_room(self._levels, self.context.vocabulary.idf.size)
         self._levels[n:] = -1
         self._levels[words] = np.maximum(self._levels[words], 0)
 
     def _probe(self, steps: Steps) -> tuple[Longs, Longs]:
-        messages = self.around.live.table.layout
+        messages = self.context.live.table.layout
         starts = np.empty(steps.arrivals.size + 1, np.int64)
         keys = np.empty(int(messages.rows["n_terms"][steps.arrivals].sum()), np.int64)
         return starts, keys[: probe_grids(steps.arrivals, messages, self._grids, starts, keys)]

@@ -8,18 +8,18 @@ from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.kept.buffers import BUFFER
 from nearcast.engines.nearest.engine import NearestEngine
-from nearcast.engines.nearest.grid import GridIndex, Settings
+from nearcast.engines.nearest.grid import GridPyramid, GridSettings
 from nearcast.space.space import Space
 
 
-class WordsOnly(GridIndex):
+class WordsOnly(GridPyramid):
     """The grid with one cell, in which everybody is filed as if nothing had been found yet.
 
     Paper: [DKMSKS] section 3.1, the worker of keyword-oriented partition.
     """
 
     def __init__(self, space: Space) -> None:
-        super().__init__(space, Settings(finest=0))
+        super().__init__(space, GridSettings(finest=0))
         self._open = np.zeros(0, dtype=BUFFER)
 
     def file(
@@ -36,7 +36,7 @@ class WordsOnlyEngine(NearestEngine):
 
     def _start(self) -> None:
         super()._start()
-        self._any = WordsOnly(self.around.space)
+        self._any = WordsOnly(self.context.space)
 
     def _follow(self, slots: Longs) -> None:
         """Nobody is filed by a ball."""

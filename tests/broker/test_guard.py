@@ -17,7 +17,7 @@ import pytest
 from contract.contenders import Town
 
 import nearcast as nc
-from nearcast.columns.decode_subscriptions import KINDS
+from nearcast.model.kinds import LABELS
 from nearcast.window.window import LiveMessages
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
@@ -62,7 +62,7 @@ def alarm() -> Iterator[None]:
 
 def make_broker(town: Town, n: int = 40) -> nc.Broker:
     broker = nc.Broker(SPACE, nc.Window(count=60))
-    broker.subscribe_many([(i, town.query(KINDS[i % 4])) for i in range(n)])
+    broker.subscribe_many([(i, town.query(LABELS[i % 4])) for i in range(n)])
     broker.publish(list(town.messages(100, 0)))
     return broker
 
@@ -76,7 +76,7 @@ def shown(broker: nc.Broker) -> Any:
 
 def test_public_methods_are_all_tested_here() -> None:
     public = {name for name in vars(nc.Broker) if not name.startswith("_")}
-    assert public == set(METHODS) | {"restore"}
+    assert public == set(METHODS) | {"parts", "restore"}
 
 
 def test_threads_wait_for_each_other() -> None:
@@ -111,7 +111,7 @@ def test_threads_wait_for_each_other() -> None:
                 if time.monotonic() > end:
                     break
                 point = first + 4 * n + 1
-                broker.subscribe_many([(first + 4 * n + i, town.query(KINDS[i])) for i in range(4)])
+                broker.subscribe_many([(first + 4 * n + i, town.query(LABELS[i])) for i in range(4)])
                 current.messages = list(town.messages(3, first + 3 * n))
                 broker.publish(current.messages)
                 current.move = (point, {"lon": town.random.uniform(0, 16), "lat": 3.0})
@@ -155,7 +155,7 @@ def test_an_interrupted_call_is_absent_or_applied(alarm: None, tmp_path: Path) -
         if event == "publish":
             argument = list(town.messages(size, first))
         elif event == "subscribe_many":
-            argument = [(first + i, town.query(KINDS[i % 4])) for i in range(size // 6 + 1)]
+            argument = [(first + i, town.query(LABELS[i % 4])) for i in range(size // 6 + 1)]
         elif event == "move_many":
             argument = [{"id": 4 * i + 1, "lon": town.random.uniform(0, 16), "lat": 3.0} for i in range(size // 6 + 1)]
         else:

@@ -73,12 +73,12 @@ def test_a_batch_says_what_single_messages_say(pattern: str) -> None:
 def test_a_batch_is_admitted_in_one_go(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Issue 19: it was cut before every id that had come and gone in it; each piece cost as much as all the rest."""
     broker, messages = made(pattern)
-    admit, sizes = broker._live.admit, []
+    admit, sizes = broker.parts.context.live.admit, []
 
     def counted(batch: Any) -> Any:
         sizes.append(batch.x.size)
         return admit(batch)
 
-    monkeypatch.setattr(broker._live, "admit", counted)
+    monkeypatch.setattr(broker.parts.context.live, "admit", counted)
     broker.publish(messages)
     assert sizes == [N]

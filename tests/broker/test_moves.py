@@ -14,7 +14,7 @@ from compare import identical
 from contract.contenders import Town
 
 import nearcast as nc
-from nearcast.broker.moves import in_turns
+from nearcast.broker.moves import split_repeats
 from nearcast.broker.registry import Registry
 from nearcast.columns.decode_moves import Moves, from_objects
 from nearcast.columns.regions import box_rows
@@ -136,7 +136,7 @@ def test_nobody_moves_twice_at_once() -> None:
     )
     told = [
         (kind, slots.tolist(), moves.rows.tolist(), moves.to_regions)
-        for kind, slots, moves in in_turns([boxes, *others], registry)
+        for kind, slots, moves in split_repeats([boxes, *others], registry)
     ]
     assert told == [
         (0, [5, 6], [0, 1], True),
@@ -146,4 +146,4 @@ def test_nobody_moves_twice_at_once() -> None:
         (0, [5], [3], True),
         (0, [5], [6], True),
     ]
-    assert list(in_turns([], registry)) == []
+    assert list(split_repeats([], registry)) == []

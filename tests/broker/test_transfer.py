@@ -61,14 +61,16 @@ def test_two_brokers_that_pass_subscriptions_on_are_one(seed: int, tmp_path: Pat
         assert told == expected, event
         if number % 3 == 2:
             giver = rng.randrange(2)
-            live = [id for id, owner in owners.items() if owner == giver and several[giver]._registry.find(id) >= 0]
+            live = [
+                id for id, owner in owners.items() if owner == giver and several[giver].parts.registry.find(id) >= 0
+            ]
             moving = rng.sample(live, rng.randint(0, len(live)))
             hand_over(several[giver], several[1 - giver], moving, tmp_path / "moved")
             owners.update(dict.fromkeys(moving, 1 - giver))
     for broker in several:
         broker.check()
     for id, owner in owners.items():
-        if one._registry.find(id) >= 0:
+        if one.parts.registry.find(id) >= 0:
             assert several[owner].results(id) == one.results(id)
 
 

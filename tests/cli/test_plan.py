@@ -19,7 +19,7 @@ from nearcast.cli import main as front
 from nearcast.cli.plan import Plan, advise, plan_for, show
 from nearcast.cli.plan_picture import draw
 from nearcast.partition.costs import MESSAGE_NS
-from nearcast.partition.partition import METHODS, Settings
+from nearcast.partition.partition import METHODS, SplitSettings
 from nearcast.partition.sample import Sample
 
 SPACE = ("--space", "0,0,8,8", "--metric", "euclidean")
@@ -109,7 +109,7 @@ def test_advice_follows_loads_and_rate() -> None:
 
 def test_ways_are_judged_by_one_estimate() -> None:
     messages, asked = town(SPACES[0], 80, 400, 5)
-    plan = plan_for(asked, Sample(SPACES[0], columnar(messages)), 4, None, Settings())
+    plan = plan_for(asked, Sample(SPACES[0], columnar(messages)), 4, None, SplitSettings())
     totals = [loads.sum() for loads in plan.loads.values()]
     assert np.allclose(totals, totals[0])
     assert all(held.sum() == 400 for held in plan.held.values())

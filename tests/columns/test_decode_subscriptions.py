@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from nearcast.columns.clauses import pack_clauses, split_clauses
 from nearcast.columns.decode_subscriptions import (
-    KINDS,
     Part,
     Rules,
     SubscriptionBatch,
@@ -22,6 +21,7 @@ from nearcast.columns.decode_subscriptions import (
 from nearcast.columns.subscription_tables import WithinRows
 from nearcast.errors import InvalidInput
 from nearcast.model.codec import subscription_to_json
+from nearcast.model.kinds import LABELS
 from nearcast.model.query import Nearest, Similar, Subscription, TopK, Within
 from nearcast.model.region import Box, Circle, Polygon
 from nearcast.space.space import Space
@@ -83,7 +83,7 @@ def said(part: Part) -> dict[int, Any]:
             numbers = [getattr(given, name)[i].item() for name in ("x", "y", "share", "tau", "k", "mode")]
             found[row] = (part.ids[i].as_py(), numbers, words)
     for i, row in enumerate(given.rows.tolist()):
-        found[row] = (part.kind, *found[row], int(given.expires[i]), bool(given.backfill[i]))
+        found[row] = (part.kind.label, *found[row], int(given.expires[i]), bool(given.backfill[i]))
     return found
 
 
@@ -247,7 +247,7 @@ ODD_TYPES: list[tuple[str, list[Any], pa.DataType]] = [
 
 @pytest.mark.parametrize(("name", "values", "kind"), ODD_TYPES)
 def test_columns_of_odd_types(name: str, values: list[Any], kind: pa.DataType) -> None:
-    for query in KINDS:
+    for query in LABELS:
         rows = [{**GOOD[query], "id": str(n), name: value} for n, value in enumerate(values)]
         if name == "region":
             rows = [
@@ -301,7 +301,7 @@ WORDS = [
 ]
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "id": st.sampled_from(["a", "b", "c", "d", "é", None]),
-    "kind": st.sampled_from([*KINDS, *KINDS, *KINDS, "topK", None]),
+    "kind": st.sampled_from([*LABELS, *LABELS, *LABELS, "topK", None]),
     "keywords": st.sampled_from(WORDS),
     "lon": SIDE,
     "lat": SIDE,
@@ -332,7 +332,7 @@ def subscription_rows(draw: Any, lists: bool) -> list[dict[str, Any]]:
     """Good rows, most with one or two fields drawn anew."""
     rows = []
     for n in range(draw(st.integers(0, 8))):
-        kind = draw(st.sampled_from(KINDS))
+        kind = draw(st.sampled_from(LABELS))
         row = {**GOOD[kind], "id": str(n)}
         for name in draw(st.lists(st.sampled_from(["id", "keywords", "backfill", "expires", *OWN[kind]]), max_size=3)):
             row[name] = draw(FIELDS[name])

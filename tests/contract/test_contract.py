@@ -102,7 +102,7 @@ def test_a_town(contender: Contender, window: nc.Window) -> None:
 
 def sequences(broker: nc.Broker) -> dict[Any, int]:
     """Of the live messages, by id."""
-    table = broker._live.table
+    table = broker.parts.context.live.table
     slots = table.live_slots
     return dict(zip(table.ids.to_arrow(slots).to_pylist(), table.layout.rows["sequence"][slots].tolist(), strict=True))
 
@@ -146,7 +146,7 @@ def found(engine: Any, slots: Iterable[int]) -> dict[tuple[int, int], float]:
     """Scores by subscription and message, asked one by one."""
     pairs: dict[tuple[int, int], float] = {}
     for slot in slots:
-        messages, scores = engine.find(slot)
+        messages, scores = engine.result(slot)
         pairs |= {(slot, message): score for message, score in zip(messages.tolist(), scores.tolist(), strict=True)}
     return pairs
 
@@ -161,7 +161,7 @@ def other_region(town: Town) -> Any:
 @every_notifier
 @pytest.mark.parametrize("window", [WINDOWS[0], WINDOWS[1], None], ids=repr)
 def test_many_at_once_fill_and_move_like_one_by_one(contender: Contender, window: nc.Window | None) -> None:
-    """`fill` and `moved` say what `find` finds; polygons and circles leave by the points that they had."""
+    """`fill` and `move` emit what `result` finds; polygons and circles leave by the points that they had."""
     town = Town(11)
     broker = broker_class(contender)(town.space, window)
     broker.subscribe_many([(n, town.query(contender.kind)) for n in range(N_SUBSCRIPTIONS)])
@@ -173,11 +173,11 @@ def test_many_at_once_fill_and_move_like_one_by_one(contender: Contender, window
         before = found(engine, slots.tolist())
         assert triples(engine.fill(slots)) == [(*pair, 1) for pair in sorted(before)]
         if contender.kind == "within":
-            rows = table.move(slots, region_rows([other_region(town) for _ in slots], broker.space))
+            goals: Any = region_rows([other_region(town) for _ in slots], broker.space)
         else:
-            rows = table.move(slots, *np.array([town.place() for _ in slots], dtype=np.float64).T.copy())
-        changes = engine.moved(slots, rows)
-        table.close_gaps()
+            goals = np.array([town.place() for _ in slots], dtype=np.float64)
+        with table.moving(slots, goals) as rows:
+            changes = engine.move(slots, rows)
         broker.check()
         after = found(engine, slots.tolist())
         expected = [(*pair, -1) for pair in before.keys() - after] + [(*pair, 1) for pair in after.keys() - before]
@@ -187,7 +187,7 @@ def test_many_at_once_fill_and_move_like_one_by_one(contender: Contender, window
         for slot, message, sign, score in zip(*(column.tolist() for column in changes[1:]), strict=True):
             assert np.array_equal(score, (before if sign < 0 else after)[slot, message], equal_nan=True)
     assert n_said > 0 or window is None
-    for nothing in (engine.fill(slots[:0]), engine.moved(slots[:0], table.rows[slots[:0]])):
+    for nothing in (engine.fill(slots[:0]), engine.move(slots[:0], table.rows[slots[:0]])):
         assert triples(nothing) == []
 
 
@@ -278,6 +278,69 @@ def test_a_restored_engine_goes_on_as_if_it_had_never_stopped(contender: Contend
             identical(expected, updates)
             stopped.check()
         same_results(never, stopped, ids_of(events))
+
+
+@pytest.fixture
+def _volatile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots need not outlive the machine: most of the time of many small ones is spent on waiting for the disk."""
+    monkeypatch.setattr(os, "fsync", lambda file: None)
+
+
+def again(broker: nc.Broker, path: Path) -> nc.Broker:
+    """The broker, stopped and restored; nothing of it but the file is left."""
+    broker.snapshot(path)
+    return type(broker).restore(path)
+
+
+@every_engine
+@pytest.mark.usefixtures("_volatile")
+def test_restored_before_every_event_of_a_stream(contender: Contender, tmp_path: Path) -> None:
+    for seed in range(N_SEEDS // 5 or 1):
+        setting, events = stream(100 + seed, contender, N_EVENTS)
+        never, stopped = made(broker_class(contender), setting), made(broker_class(contender), setting)
+        for event in events:
+            stopped = again(stopped, tmp_path / "broker")
+            (expected, refused), (updates, also_refused) = told(never, event), told(stopped, event)
+            assert refused == also_refused, f"seed {seed}, {event}"
+            identical(expected, updates)
+        stopped.check()
+        same_results(never, stopped, ids_of(events))
+
+
+@every_engine
+@pytest.mark.usefixtures("_volatile")
+@pytest.mark.parametrize("window", [WINDOWS[0], WINDOWS[1]], ids=repr)
+def test_restored_before_every_event_of_a_crowd(contender: Contender, window: nc.Window, tmp_path: Path) -> None:
+    """Queries of many words and of few come, move and go, many and one at a time; scratch is new for each event.
+
+    Nothing is checked in between: a check may make room that the next event then finds.
+    """
+    town = Town(21)
+    never, stopped = (broker_class(contender)(town.space, window) for _ in range(2))
+    n, waves = 0, 12 if COMPILED else 3
+    for wave in range(waves):
+        most = town.random.choice([1, 1, 3, 20, 60])
+        queries = [(n + i, town.query(contender.kind, most)) for i in range(town.random.choice([1, 20, 40]))]
+        n += len(queries)
+        moves = [
+            {"id": id, "region": [x, y, x + 4, y + 4]} if contender.kind == "within" else {"id": id, "lon": x, "lat": y}
+            for id in town.random.sample(range(n), min(n, 5))
+            for x, y in [town.place()]
+        ]
+        gone = town.random.sample(range(n), n // 4)
+        messages = list(town.messages(40, 40 * wave))
+        texts = [" ".join(town.some_words(6)) for _ in range(9)]
+        events = [Event("subscribe", query) for query in queries[:7]]
+        events += [
+            Event("subscribe_many", (queries[7:],)), Event("publish", (messages[:1],)),
+            Event("publish", (messages[1:],)), Event("move_many", (moves,)), Event("unsubscribe_many", (gone,)),
+            Event("advance", (400 * (wave + 1),)), *([Event("reweigh", (texts,))] if wave == waves // 2 else []),
+        ]  # fmt: skip
+        for event in events:
+            stopped = again(stopped, tmp_path / "broker")
+            identical(event.happen_to(never), event.happen_to(stopped))
+    stopped.check()
+    same_results(never, stopped, range(n))
 
 
 @every_engine

@@ -22,9 +22,9 @@ N_SEEDS = 150 if COMPILED else 30
 
 def checked(broker: Any, kind: int, number: int, slot: int) -> Any:
     """What the check of a query kind says of one subscription and one stored message."""
-    around, table = broker._around, broker._tables[kind]
-    stored, idf = around.live.table.layout, around.vocabulary.idf
-    where = (around.space.metric_code, around.space.max_distance)
+    context, table = broker.parts.context, broker.parts.tables[kind]
+    stored, idf = context.live.table.layout, context.vocabulary.idf
+    where = (context.space.metric_code, context.space.max_distance)
     dense = np.zeros(idf.size)
     row = stored.rows[slot]
     scatter(stored.terms, stored.counts, row["term_start"], row["n_terms"], idf, dense)
@@ -53,7 +53,7 @@ def test_checks_agree_with_the_definitions() -> None:
         except InvalidInput:
             continue
         judge.subscribe("q", query)
-        kind, slot = broker._registry.where(broker._registry.find("q"))
+        kind, slot = broker.parts.registry.where(broker.parts.registry.find("q"))
         for n in range(6):
             message = make_message(source, setting.ground, n, 0)
             try:
@@ -61,7 +61,7 @@ def test_checks_agree_with_the_definitions() -> None:
             except InvalidInput:
                 continue
             judge.publish(message)
-            stored = broker._live.table.ids.find(n)
+            stored = broker.parts.context.live.table.ids.find(n)
             if stored < 0:
                 continue
             said = checked(broker, kind, slot, stored)

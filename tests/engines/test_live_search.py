@@ -30,7 +30,7 @@ def test_the_index_finds_what_trying_every_message_finds(window: nc.Window) -> N
     """The same questions to the index and to the scan, now and as of an earlier moment."""
     brokers = [filled(kind, 4, window)[0] for kind in (nc.Broker, Judge)]
     town = Town(44)
-    last, clock = brokers[0]._live.last, brokers[0]._live.clock
+    last, clock = brokers[0].parts.context.live.last, brokers[0].parts.context.live.clock
     moments = [(last, clock), (last - last // 10, clock - 500), (0, -(10**6))]
     for number in range(N_QUERIES):
         for position, kind in ((2, "topk"), (3, "nearest")):
@@ -40,13 +40,13 @@ def test_the_index_finds_what_trying_every_message_finds(window: nc.Window) -> N
                     found = []
                     for broker in brokers:
                         broker.subscribe(number, query)
-                        slot = broker._registry.where(broker._registry.find(number))[1]
-                        table = broker._points[position]
+                        slot = broker.parts.registry.where(broker.parts.registry.find(number))[1]
+                        table = broker.parts.tables[position]
                         slots, ranks = best_live(
-                            TOPK if kind == "topk" else NEAREST, table, slot, limit, broker._around, *at
+                            TOPK if kind == "topk" else NEAREST, table, slot, limit, broker.parts.context, *at
                         )
                         broker.unsubscribe(number)
-                        found.append((broker._live.table.ids.to_arrow(slots).to_pylist(), ranks.tolist()))
+                        found.append((broker.parts.context.live.table.ids.to_arrow(slots).to_pylist(), ranks.tolist()))
                     assert found[0] == found[1], (query, limit, at)
             if number % 4:
                 break  # a quarter of the questions is asked of both kinds
@@ -94,11 +94,11 @@ def test_what_is_found_is_in_order() -> None:
     assert [id for id, _ in broker.results("w")] == list(range(8, -1, -1))
     scores = broker.results("s")
     assert scores == sorted(scores, key=lambda row: (-row[1], -row[0]))  # type: ignore[operator]
-    around = broker._around
-    dense = np.zeros(around.vocabulary.idf.size)
+    context = broker.parts.context
+    dense = np.zeros(context.vocabulary.idf.size)
     for find, kind, id in ((matching_within, 0, "w"), (matching_similar, 1, "s")):
-        slot = broker._registry.where(broker._registry.find(id))[1]
-        assert len(find(broker._tables[kind].layout, slot, around, dense)[0]) == 9  # type: ignore[operator]
+        slot = broker.parts.registry.where(broker.parts.registry.find(id))[1]
+        assert len(find(broker.parts.tables[kind].layout, slot, context, dense)[0]) == 9  # type: ignore[operator]
         assert not dense.any()
 
 
@@ -114,8 +114,8 @@ def test_searches_that_read_the_same_follow_one_another() -> None:
         for number, text, alpha, x in zip(slots.tolist(), texts, alphas, places, strict=True):
             query = nc.TopK(x, 0.0, text, k=1, alpha=alpha) if kind == TOPK else nc.Nearest(x, 0.0, text, k=1)
             broker.subscribe(10 * position + number, query)
-        layout = broker._points[position].layout
-        order = side_by_side(kind, layout, slots, frame, broker._vocabulary.idf).tolist()
+        layout = broker.parts.tables[position].layout
+        order = side_by_side(kind, layout, slots, frame, broker.parts.context.vocabulary.idf).tolist()
         if kind == NEAREST:
             assert order == np.argsort(places).tolist()
             continue

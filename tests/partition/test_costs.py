@@ -14,7 +14,7 @@ import nearcast as nc
 from nearcast.model.codec import subscription_from_json
 from nearcast.partition.costs import CHECKS, LOOKS, UNITS, keyword_costs, own_costs, space_costs, weigh_in_box
 from nearcast.partition.dkm import set_costs
-from nearcast.partition.footprint import KINDS, Touching, touching
+from nearcast.partition.footprint import COST_KINDS, Touching, touching
 from nearcast.partition.sample import SAMPLE_ROWS, Sample
 from nearcast.space.distance import HAVERSINE, distance, ssim, wrap
 from nearcast.space.regions import circle_box
@@ -91,7 +91,7 @@ def defined(space: nc.Space, messages: list[dict[str, Any]], row: dict[str, Any]
         fits = [d for d, both in zip(away, shared, strict=True) if (both == asked if row["match"] == "all" else both)]
         radius = sorted(fits)[row["k"] - 1] if len(fits) >= row["k"] else math.inf
         words = asked if row["match"] == "any" else {str(min(held.get(word, 0) for word in asked))}
-        return around(space, row, radius), words, 0.0
+        return context(space, row, radius), words, 0.0
     if row["kind"] == "topk":
         scores = sorted(
             (row["alpha"] * ssim(d, space.max_distance)
@@ -101,7 +101,7 @@ def defined(space: nc.Space, messages: list[dict[str, Any]], row: dict[str, Any]
         if len(scores) >= row["k"] and row["alpha"] > 0:
             needed = (scores[row["k"] - 1] - (1 - row["alpha"])) / row["alpha"]
             reach = space.max_distance * (1 - needed) if needed > 0 else math.inf
-        return around(space, row, reach), set(row["keywords"]), 0.0
+        return context(space, row, reach), set(row["keywords"]), 0.0
     delta, tau = row["delta"], row["tau"]
 
     def enough(d: float, text: float) -> bool:
@@ -111,12 +111,12 @@ def defined(space: nc.Space, messages: list[dict[str, Any]], row: dict[str, Any]
     reached = [d for d in steps if enough(d, 1.0)]
     alone = [d for d in steps if enough(d, 0.0)]
     radius, near = (math.inf if len(found) == 2001 else max(found, default=-1.0) for found in (reached, alone))
-    box = around(space, row, near) if near >= 0 else None
+    box = context(space, row, near) if near >= 0 else None
     share = 0.0 if box is None else (1 + sum(in_box(space, np.array(box), m) for m in messages)) / (1 + len(messages))
-    return around(space, row, radius), set(row["keywords"]), share
+    return context(space, row, radius), set(row["keywords"]), share
 
 
-def around(space: nc.Space, row: dict[str, Any], radius: float) -> tuple[float, ...]:
+def context(space: nc.Space, row: dict[str, Any], radius: float) -> tuple[float, ...]:
     if math.isinf(radius):
         return -math.inf, -math.inf, math.inf, math.inf
     return circle_box(space.metric_code, row["lon"], row["lat"], max(radius, 0.0))
@@ -133,7 +133,7 @@ def test_boxes_and_words_are_those_of_the_definition(space: nc.Space) -> None:
     sample = Sample(space, columnar(messages))
     found = touching(columnar(asked), sample)
     assert sorted(found.rows.tolist()) == list(range(len(asked)))
-    assert set(found.kinds.tolist()) == set(range(len(KINDS)))
+    assert set(found.kinds.tolist()) == set(range(len(COST_KINDS)))
     held = {word: sum(word in message["keywords"] for message in messages) for word in WORDS}
     for i, row in enumerate(found.rows.tolist()):
         box, words, alone = defined(space, messages, asked[row])

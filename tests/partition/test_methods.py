@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from partition.test_costs import SPACES, columnar, town
 
 from nearcast.errors import InvalidInput
 from nearcast.partition.costs import keyword_costs, own_costs, own_parts
 from nearcast.partition.dkm import Splitter
 from nearcast.partition.footprint import touching
 from nearcast.partition.greedy import assigned, dealt, dealt_parts
-from nearcast.partition.partition import METHODS, Partition, Settings, fit, split
+from nearcast.partition.partition import METHODS, Partition, SplitSettings, fit, split
 from nearcast.partition.quadtree_sets import Order, space_sets
 from nearcast.partition.sample import Sample
+from partition.test_costs import SPACES, columnar, town
 
-WAYS = [(method, Settings(gamma1=3, theta=3, window=False)) for method in METHODS] + [
-    ("dkm", Settings(by_set=True, gamma1=3))
+WAYS = [(method, SplitSettings(gamma1=3, theta=3, window=False)) for method in METHODS] + [
+    ("dkm", SplitSettings(by_set=True, gamma1=3))
 ]
 NAMES = [*METHODS, "dkm by sets"]
 
@@ -31,7 +31,7 @@ def scene(n: int = 200, n_messages: int = 80, seed: int = 3) -> tuple[pa.Table, 
 
 
 @pytest.mark.parametrize(("method", "settings"), WAYS, ids=NAMES)
-def test_every_subscription_has_a_shard_and_loads_are_sums(method: str, settings: Settings) -> None:
+def test_every_subscription_has_a_shard_and_loads_are_sums(method: str, settings: SplitSettings) -> None:
     asked, messages = scene()
     partition, shards = fit(method, asked, messages, 4, SPACES[0], settings=settings)
     assert shards.dtype == np.int32
@@ -51,7 +51,7 @@ def test_every_subscription_has_a_shard_and_loads_are_sums(method: str, settings
 
 
 @pytest.mark.parametrize(("method", "settings"), WAYS, ids=NAMES)
-def test_new_subscriptions_go_where_there_is_least_to_do(method: str, settings: Settings) -> None:
+def test_new_subscriptions_go_where_there_is_least_to_do(method: str, settings: SplitSettings) -> None:
     asked, messages = scene()
     more, _ = scene(60, 80, 9)
     partition, _ = fit(method, asked, messages, 4, SPACES[0], settings=settings)
@@ -79,7 +79,7 @@ def test_new_subscriptions_go_where_there_is_least_to_do(method: str, settings: 
 
 
 @pytest.mark.parametrize(("method", "settings"), WAYS, ids=NAMES)
-def test_nothing_to_go_by(method: str, settings: Settings) -> None:
+def test_nothing_to_go_by(method: str, settings: SplitSettings) -> None:
     asked, messages = scene(40)
     for given, sample, n_shards in (
         (asked, None, 3), (asked, messages.slice(0, 0), 3), (asked.slice(0, 0), messages, 3), (asked, messages, 1),
@@ -116,7 +116,7 @@ def test_refusals_name_what_was_given() -> None:
     with pytest.raises(InvalidInput, match="n_shards must be >= 1, got 0"):
         fit("dkm", asked, messages, 0, SPACES[0])
     with pytest.raises(InvalidInput, match="gamma1 must be >= 1, got 0"):
-        Settings(gamma1=0)
+        SplitSettings(gamma1=0)
 
 
 def test_dealing_parts_evens_out_each_of_them() -> None:
@@ -141,7 +141,7 @@ def test_looks_and_checks_are_spread_evenly_each() -> None:
     asked, messages = scene(500)
     sample = Sample(SPACES[0], messages)
     found = touching(asked, sample)
-    shards, loads, _ = split("dkm", found, sample, 4, Settings())
+    shards, loads, _ = split("dkm", found, sample, 4, SplitSettings())
     parts = own_parts(found, sample, 125)
     held = np.array([np.bincount(shards, parts[:, part], 4) for part in range(2)])
     assert (np.ptp(held, axis=1) <= 2 * parts.max(axis=0)).all()
@@ -200,6 +200,6 @@ def test_costs_by_words_and_by_themselves_are_balanced() -> None:
     sample = Sample(SPACES[0], messages)
     found = touching(asked, sample)
     for method, costs in (("keyword", keyword_costs(found, sample)), ("dkm", own_costs(found, sample, 125))):
-        shards, loads, _ = split(method, found, sample, 4, Settings())
+        shards, loads, _ = split(method, found, sample, 4, SplitSettings())
         assert np.allclose(np.bincount(shards, costs, 4), loads)
         assert np.ptp(loads) <= costs.max()

@@ -10,32 +10,38 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.broker import snapshot
+from nearcast.broker.engines import (
+    EngineChoice,
+    Table,
+    check_choice,
+    check_replacements,
+    choice_of,
+    make_engines,
+    settings_state,
+)
 from nearcast.broker.explain import Explanation, explain
 from nearcast.broker.guard import Guard, one_at_a_time
-from nearcast.broker.moves import Movable, in_turns, many_moves, one_move
+from nearcast.broker.moves import Movable, many_moves, one_move, rows_that_moved, split_repeats
 from nearcast.broker.ordering import best_first, to_updates
+from nearcast.broker.parts import Parts
 from nearcast.broker.registry import Registry, unknown
 from nearcast.broker.rejects import ending, lateness, new_ids_only, refusal
 from nearcast.broker.stats import stats
-from nearcast.broker.transfer import Holdings, adopted, check_new, copied
-from nearcast.broker.vacuum import Sweeper
-from nearcast.columns.arena import Array, Floats, Ints, State
-from nearcast.columns.clauses import pack_clauses
+from nearcast.broker.structure import check_structure
+from nearcast.broker.transfer import adopt_rows, check_new, export_rows
+from nearcast.broker.vacuum import Vacuum
+from nearcast.columns.arena import Array, Ints, State
 from nearcast.columns.decode_moves import Moves
-from nearcast.columns.decode_subscriptions import KINDS, Part, Rules, check_subscription, decode_subscriptions
+from nearcast.columns.decode_subscriptions import Part, Rules, check_subscription, decode_subscriptions
 from nearcast.columns.ids import id_type, same_type
 from nearcast.columns.message_table import MessageBatch, as_message, decode_messages
-from nearcast.columns.regions import RegionRows
-from nearcast.columns.subscription_tables import PointTable, WithinRows, WithinTable
+from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.columns.updates import Updates
-from nearcast.engines.contract import NO_CHANGES, Changes, Keeper, Notifier, Surroundings, difference
-from nearcast.engines.nearest.engine import NearestEngine
-from nearcast.engines.similar import SimilarStamp
-from nearcast.engines.topk import TopKSkype
-from nearcast.engines.within import WithinTree
-from nearcast.errors import DuplicateId, InvalidInput, UnknownId
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, difference
+from nearcast.errors import DuplicateId, InvalidInput, SnapshotError, UnknownId
 from nearcast.model.checks import instant
 from nearcast.model.event import Move
+from nearcast.model.kinds import Kind
 from nearcast.model.message import Message
 from nearcast.model.query import Query, Subscription
 from nearcast.model.region import Region
@@ -47,7 +53,6 @@ from nearcast.text.words import from_lists
 from nearcast.window.window import DUPLICATE, LATE, TOO_FAR_AHEAD, LiveMessages, Steps, Window
 
 _CHUNK = 4096  # messages taken in at a time
-_WITHIN, _SIMILAR, _TOPK, _NEAREST = range(4)  # positions in KINDS
 
 
 class Broker:
@@ -65,6 +70,9 @@ class Broker:
         registration, and `TopK` is refused.
     weights
         How much each word counts; every word counts 1 unless given.
+    engines
+        Settings by kind of query, such as ``{"similar": StampSettings(fanout=512)}``. Answers are the same for all
+        settings. Instead of settings, a function that makes another engine from a table and an `EngineContext`.
 
     Examples
     --------
@@ -76,36 +84,40 @@ class Broker:
     [('+', 'm1', 3.0)]
     """
 
-    def __init__(self, space: Space, window: Window | None = None, weights: Weights | None = None) -> None:
+    def __init__(
+        self,
+        space: Space,
+        window: Window | None = None,
+        weights: Weights | None = None,
+        engines: EngineChoice | None = None,
+    ) -> None:
         if not isinstance(space, Space):
             raise InvalidInput("space", space, "must be a Space")
         if window is not None and not isinstance(window, Window):
             raise InvalidInput("window", window, "must be a Window or None")
         if weights is not None and not isinstance(weights, Weights):
             raise InvalidInput("weights", weights, "must be Weights or None")
+        chosen = check_choice(engines)
         self._guard = Guard()
         self.space = space
         self.window = window
         self._vocabulary = Vocabulary(weights)
         self._live = LiveMessages(space, window, self._vocabulary)
-        self._around = Surroundings(space, self._vocabulary, self._live)
+        self._context = EngineContext(space, self._vocabulary, self._live)
         self._registry = Registry()
-        self._within = WithinTable(self._vocabulary)
-        self._points = {
-            kind: PointTable(self._vocabulary, weighs=kind != _NEAREST) for kind in (_SIMILAR, _TOPK, _NEAREST)
+        self._tables: dict[Kind, Table] = {
+            Kind.WITHIN: WithinTable(self._vocabulary),
+            Kind.SIMILAR: PointTable(self._vocabulary),
+            Kind.TOPK: PointTable(self._vocabulary),
+            Kind.NEAREST: PointTable(self._vocabulary, weighs=False),
         }
-        self._tables: dict[int, WithinTable | PointTable] = {_WITHIN: self._within, **self._points}
-        self._notifiers: dict[int, Notifier] = {
-            _WITHIN: WithinTree(self._within, self._around),
-            _SIMILAR: SimilarStamp(self._points[_SIMILAR], self._around),
-        }
-        self._keepers: dict[int, Keeper] = {
-            _TOPK: TopKSkype(self._points[_TOPK], self._around),
-            _NEAREST: NearestEngine(self._points[_NEAREST], self._around),
-        }
-        self._engines: dict[int, Notifier | Keeper] = {**self._notifiers, **self._keepers}
-        self._holdings = Holdings(self._registry, self._tables, self._engines, self._keepers, self._live)
-        self._sweeper = Sweeper(self._live, self._vocabulary, self._tables, self._points[_NEAREST], self._keepers)
+        self._engines = make_engines(chosen, self._tables, self._context)
+        self._vacuum = Vacuum(self._context, self._tables, self._engines)
+
+    @property
+    def parts(self) -> Parts:
+        """What the broker is made of, for tests and benchmarks; not for everyday use."""
+        return Parts(self._registry, self._tables, self._engines, self._context)
 
     # Subscriptions
 
@@ -134,7 +146,7 @@ class Broker:
         parts, taken = new_ids_only(batch.parts, self._registry, self._live.clock)
         rejects = sorted([*batch.rejects, *taken], key=lambda reject: reject.row)
         with self._guard.applying("subscribe"):
-            self._sweeper.sweep()
+            self._vacuum.sweep()
             if batch.parts and self._registry.ids.type is None:
                 self._registry.ids.type = id_type(batch.parts[0].ids[0].as_py())
             return self._updates([self._register(part) for part in parts], rejects)
@@ -143,27 +155,23 @@ class Broker:
     def _rules(self) -> Rules:
         return Rules(self.space, self.window is not None, self._registry.ids.type)
 
-    def _register(self, part: Part) -> tuple[int, Changes]:
-        kind, since = KINDS.index(part.kind), self._live.last
+    def _register(self, part: Part) -> tuple[Kind, Changes]:
+        kind, since = part.kind, self._live.last
         numbers = self._registry.add(part.ids, kind)
         terms = self._vocabulary.encode(from_lists(part.words))
-        if isinstance(part.given, WithinRows):
-            clauses, sizes = pack_clauses(terms, part.n_clauses)
-            slots = self._within.insert(part.given, clauses, sizes, numbers, since)
-        else:
-            slots = self._points[kind].insert(part.given, terms, numbers, since)
+        slots = self._tables[kind].write(part.given, part.n_clauses, terms, numbers, since)
         self._registry.place(numbers, slots, part.given.expires)
         self._engines[kind].insert(slots)
         return kind, self._in_order(kind, self._fill(kind, slots[part.given.backfill]))
 
-    def _fill(self, kind: int, slots: Ints) -> Changes:
-        """What these subscriptions find among the live messages: all of it for a notifier, what is new for a keeper."""
+    def _fill(self, kind: Kind, slots: Ints) -> Changes:
+        """What these subscriptions find among the live messages."""
         if self.window is None or not len(self._live.table) or not slots.size:
             return NO_CHANGES
-        return self._keepers[kind].refresh(slots) if kind in self._keepers else self._notifiers[kind].fill(slots)
+        return self._engines[kind].fill(slots)
 
-    def _in_order(self, kind: int, changes: Changes) -> Changes:
-        return best_first(KINDS[kind], changes, self._live.table)
+    def _in_order(self, kind: Kind, changes: Changes) -> Changes:
+        return best_first(kind, changes, self._live.table)
 
     @one_at_a_time
     def unsubscribe(self, id: str | int) -> Updates:
@@ -177,7 +185,7 @@ class Broker:
         number = np.array([self._number(id)], dtype=np.int32)
         with self._guard.applying("unsubscribe"):
             self._end(number)
-            self._sweeper.sweep()
+            self._vacuum.sweep()
         return self._updates([])
 
     @one_at_a_time
@@ -186,7 +194,7 @@ class Broker:
         numbers, rejects = ending(ids, self._registry)
         with self._guard.applying("unsubscribe_many"):
             self._end(numbers)
-            self._sweeper.sweep()
+            self._vacuum.sweep()
         return self._updates([], rejects)
 
     def _number(self, id: Any) -> int:
@@ -228,24 +236,15 @@ class Broker:
 
     def _relocate(self, parts: list[Moves], rejects: Iterable[Reject] = ()) -> Updates:
         n_rows = max((int(moves.rows[-1]) + 1 for moves in parts if moves.rows.size), default=0)
-        turns = list(in_turns(parts, self._registry))
+        turns = list(split_repeats(parts, self._registry))
         with self._guard.applying("move"):
-            said = [self._move(kind, slots, moves) for kind, slots, moves in turns]
-            return self._updates(said, rejects, np.full(n_rows, self._live.clock))
+            emitted = [self._move(kind, slots, moves) for kind, slots, moves in turns]
+            return self._updates(emitted, rejects, np.full(n_rows, self._live.clock))
 
-    def _move(self, kind: int, slots: Ints, moves: Moves) -> tuple[int, Changes]:
-        if isinstance(moves.goals, RegionRows):
-            before = self._within.move(slots, moves.goals)
-        else:
-            before = self._points[kind].move(slots, moves.goals[:, 0], moves.goals[:, 1])
-        if kind in self._keepers:
-            changes = self._keepers[kind].refresh(slots)
-        else:
-            changes = self._notifiers[kind].moved(slots, before)
-        self._tables[kind].close_gaps()
-        order = np.argsort(slots)
-        events = moves.rows[order[np.searchsorted(slots, changes.slots, sorter=order)]].astype(np.int32)
-        return kind, self._in_order(kind, changes._replace(events=events))
+    def _move(self, kind: Kind, slots: Ints, moves: Moves) -> tuple[Kind, Changes]:
+        with self._tables[kind].moving(slots, moves.goals) as before:
+            changes = self._engines[kind].move(slots, before)
+        return kind, self._in_order(kind, changes._replace(events=rows_that_moved(changes.slots, slots, moves.rows)))
 
     # Subscriptions that go to another broker
 
@@ -262,11 +261,11 @@ class Broker:
         They stay here until they are unsubscribed. Ids that are nobody's are passed over. The copy is made of arrays
         and plain values, so that it can be filed like a snapshot.
         """
-        return copied(ids, self._holdings)
+        return export_rows(ids, self.parts)
 
     @one_at_a_time
     def adopt(self, rows: State) -> None:
-        """Take subscriptions over from a broker with the same window that saw the same messages; nothing is said.
+        """Take subscriptions over from a broker with the same window that saw the same messages; nothing is emitted.
 
         They go on as they would have there: the next event that changes a result is told as if they had never moved.
 
@@ -275,10 +274,10 @@ class Broker:
         DuplicateId
             If one of them is here already.
         """
-        check_new(rows, self._holdings)
+        check_new(rows, self.parts)
         with self._guard.applying("adopt"):
-            self._sweeper.sweep()
-            adopted(rows, self._holdings)
+            self._vacuum.sweep()
+            adopt_rows(rows, self.parts)
 
     # Messages and time
 
@@ -300,15 +299,15 @@ class Broker:
             same_type(messages.id, self._live.table.ids.type)
         batch = decode_messages([messages] if single else messages, self.space, self._live.table.ids.type)
         with self._guard.applying("publish"):
-            said, refused, late = self._take_in(batch)
+            updates, refused, late = self._take_in(batch)
         if single and refused:
             raise refused[0][1]
         rejects = [*batch.rejects, *(Reject(row, error.field, str(error)) for row, error in refused)]
-        return Updates.concat(said or [self._updates([])], sorted(rejects, key=lambda reject: reject.row), late)
+        return Updates.concat(updates or [self._updates([])], sorted(rejects, key=lambda reject: reject.row), late)
 
     def _take_in(self, batch: MessageBatch) -> tuple[list[Updates], list[tuple[int, InvalidInput]], list[Reject]]:
-        """Publish messages that were checked: what is said, and which rows the window refused or found late."""
-        said: list[Updates] = []
+        """Publish messages that were checked: what changes, and which rows the window refused or found late."""
+        updates: list[Updates] = []
         refused: list[tuple[int, InvalidInput]] = []
         late: list[Reject] = []
         at, n = 0, batch.x.size
@@ -322,9 +321,9 @@ class Broker:
                 clock = int(steps.clocks[np.searchsorted(steps.rows, part.rows[row])])
                 error = lateness(int(part.ts[row]), int(part.expires[row]), clock, self.window)
                 late.append(Reject(int(part.rows[row]), error.field, str(error)))
-            said.append(self._take(steps))
+            updates.append(self._take(steps))
             at += part.x.size
-        return said, refused, late
+        return updates, refused, late
 
     @one_at_a_time
     def advance(self, ts: int) -> Updates:
@@ -335,14 +334,16 @@ class Broker:
 
     def _take(self, steps: Steps) -> Updates:
         """Let every engine see these events, then forget what ended."""
-        said = [(kind, notifier.publish(steps)) for kind, notifier in self._notifiers.items()]
-        said += [(kind, self._in_order(kind, keeper.publish(steps))) for kind, keeper in self._keepers.items()]
-        updates = self._updates(said, clocks=steps.clocks)
+        emitted = []
+        for kind, engine in self._engines.items():
+            changes = engine.publish(steps)
+            emitted.append((kind, self._in_order(kind, changes) if engine.keeps_results else changes))
+        updates = self._updates(emitted, clocks=steps.clocks)
         ended = self._registry.ended(self._live.clock)
         if ended.size:
             self._end(ended)
         self._live.release(steps)
-        self._sweeper.sweep()
+        self._vacuum.sweep()
         return updates
 
     @one_at_a_time
@@ -354,24 +355,29 @@ class Broker:
             return self._reweigh(weights)
 
     def _reweigh(self, weights: Weights) -> Updates:
-        similar = self._points[_SIMILAR].used_slots
-        before = self._fill(_SIMILAR, similar)
+        weighed = (Kind.SIMILAR, Kind.TOPK)  # the kinds whose scores depend on weights
+        before = {kind: self._fill(kind, self._tables[kind].used_slots) for kind in weighed if not self._keeps(kind)}
         self._vocabulary.set_weights(weights)
         self._live.reweigh()
-        for table in self._points.values():
-            table.measure(table.used_slots)
-        for engine in self._engines.values():
+        for kind, engine in self._engines.items():
+            self._tables[kind].reweighed()
             engine.reweighed()
-        similar_changes = difference(before, self._fill(_SIMILAR, similar))
-        topk_changes = self._fill(_TOPK, self._points[_TOPK].used_slots)
-        said = ((_SIMILAR, similar_changes), (_TOPK, topk_changes))
-        return self._updates([(kind, self._in_order(kind, changes)) for kind, changes in said])
+        emitted = []
+        for kind in weighed:
+            changes = self._fill(kind, self._tables[kind].used_slots)
+            if kind in before:
+                changes = difference(before[kind], changes)
+            emitted.append((kind, self._in_order(kind, changes)))
+        return self._updates(emitted)
+
+    def _keeps(self, kind: Kind) -> bool:
+        return self._engines[kind].keeps_results
 
     def _updates(
-        self, said: Iterable[tuple[int, Changes]], rejects: Iterable[Reject] = (), clocks: Array | None = None
+        self, emitted: Iterable[tuple[Kind, Changes]], rejects: Iterable[Reject] = (), clocks: Array | None = None
     ) -> Updates:
         clocks = np.array([self._live.clock]) if clocks is None else clocks
-        placed = [(self._tables[kind], changes) for kind, changes in said]
+        placed = [(self._tables[kind], changes) for kind, changes in emitted]
         return to_updates(placed, clocks, self._registry, self._live.table, list(rejects))
 
     # Questions
@@ -380,12 +386,9 @@ class Broker:
     def results(self, id: str | int) -> list[tuple[str | int, float | None]]:
         """The result of a subscription now: (message id, score), best first; `Within` newest first, with no scores."""
         kind, slot = self._registry.where(self._number(id))
-        found, scores = self._result(kind, slot)
+        found, scores = self._engines[kind].result(slot)
         ids = self._live.table.ids.to_arrow(found).to_pylist()
         return [(id, None if np.isnan(score) else float(score)) for id, score in zip(ids, scores, strict=True)]
-
-    def _result(self, kind: int, slot: int) -> tuple[Ints, Floats]:
-        return self._keepers[kind].result(slot) if kind in self._keepers else self._notifiers[kind].find(slot)
 
     @one_at_a_time
     def explain(self, id: str | int, message_id: str | int) -> Explanation:
@@ -397,7 +400,7 @@ class Broker:
             If there is no such subscription, or no such live message.
         """
         kind, slot = self._registry.where(self._number(id))
-        found, _ = self._result(kind, slot)
+        found, _ = self._engines[kind].result(slot)
         table = self._live.table
         message = table.ids.find(message_id)
         if self.window is None:  # ids are not filed, but results hold some messages
@@ -405,14 +408,14 @@ class Broker:
             message = held[0] if held else -1
         if message < 0:
             raise UnknownId("message_id", message_id, "must be the id of a live message")
-        return explain(KINDS[kind], self._tables[kind], slot, message, message in found, self._around)
+        return explain(kind, self._tables[kind], slot, message, message in found, self._context)
 
     @one_at_a_time
     def stats(self) -> dict[str, Any]:
         """Sizes, counts of work and bytes."""
-        tables = {KINDS[kind]: table for kind, table in self._tables.items()}
-        engines = {KINDS[kind]: engine.stats() for kind, engine in self._engines.items()}
-        return stats(tables, engines, self._registry, self._around)
+        tables = {kind.label: table for kind, table in self._tables.items()}
+        engines = {kind.label: engine.stats() for kind, engine in self._engines.items()}
+        return stats(tables, engines, self._registry, self._context)
 
     @one_at_a_time
     def check(self) -> None:
@@ -427,47 +430,64 @@ class Broker:
     @one_at_a_time
     def snapshot(self, path: str | os.PathLike[str]) -> None:
         """Write the whole broker to one file, whole or not at all."""
+        snapshot.write(path, self._state())
+
+    def _state(self) -> State:
         window = self.window
-        snapshot.write(
-            path,
-            {
-                "space": {
-                    "bounds": np.array(self.space.bounds),
-                    "metric": self.space.metric,
-                    "max_distance": self.space.max_distance,
-                },
-                "window": None
-                if window is None
-                else {"count": window.count, "age": window.age, "max_ahead": window.max_ahead},
-                "vocabulary": self._vocabulary.state(),
-                "live": self._live.state(),
-                "registry": self._registry.state(),
-                "tables": {KINDS[kind]: table.state() for kind, table in self._tables.items()},
-                "engines": {KINDS[kind]: engine.state() for kind, engine in self._engines.items()},
-                "swept": self._sweeper.state(),
+        return {
+            "space": {
+                "bounds": np.array(self.space.bounds),
+                "metric": self.space.metric,
+                "max_distance": self.space.max_distance,
             },
-        )
+            "window": None
+            if window is None
+            else {"count": window.count, "age": window.age, "max_ahead": window.max_ahead},
+            "vocabulary": self._vocabulary.state(),
+            "live": self._live.state(),
+            "registry": self._registry.state(),
+            "tables": {kind.label: table.state() for kind, table in self._tables.items()},
+            "settings": settings_state(self._engines),
+            "engines": {kind.label: engine.state() for kind, engine in self._engines.items()},
+            "swept": self._vacuum.state(),
+        }
 
     @classmethod
-    def restore(cls, path: str | os.PathLike[str]) -> Broker:
+    def restore(cls, path: str | os.PathLike[str], engines: EngineChoice | None = None) -> Broker:
         """The broker that was written; it goes on exactly as if it had never stopped.
+
+        Settings are part of the file. Engines that stood in for the standard ones must be given once more.
 
         Raises
         ------
+        InvalidInput
+            For engines that cannot stand in.
         SnapshotError
-            If the file is not a snapshot, is damaged, or has another format version.
+            If the file is not a snapshot, is damaged, has another format version, or does not hold a broker.
         """
+        replacements = check_replacements(engines)
         state = snapshot.read(path)
+        try:
+            return cls._restored(state, replacements)
+        except (MemoryError, OSError):
+            raise
+        except Exception as error:
+            raise SnapshotError(f"{path} does not hold a broker: {error}") from error
+
+    @classmethod
+    def _restored(cls, state: State, replacements: EngineChoice) -> Broker:
         space, window = state["space"], state["window"]
         broker = cls(
             Space(space["bounds"].tolist(), space["metric"], space["max_distance"]),
             None if window is None else Window(**window),
+            engines=choice_of(state["settings"], replacements),
         )
+        check_structure(state, broker._state())
         broker._vocabulary.load(state["vocabulary"])
         broker._live.load(state["live"])
         broker._registry.load(state["registry"])
         for kind, table in broker._tables.items():
-            table.load(state["tables"][KINDS[kind]])
-            broker._engines[kind].load(state["engines"][KINDS[kind]])
-        broker._sweeper.load(state["swept"])
+            table.load(state["tables"][kind.label])
+            broker._engines[kind].load(state["engines"][kind.label])
+        broker._vacuum.load(state["swept"])
         return broker

@@ -11,8 +11,9 @@ from nearcast.columns.arena import Ints
 from nearcast.columns.clauses import split_clauses
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import PointTable, WithinTable, in_region
-from nearcast.engines.contract import Surroundings
-from nearcast.engines.exact import NEAREST, NO_MATCH, TOPK, rank, similarity
+from nearcast.engines.contract import EngineContext
+from nearcast.engines.exact import NO_MATCH, rank, similarity
+from nearcast.model.kinds import Kind
 from nearcast.model.query import MATCHES, MEASURES
 from nearcast.space.distance import distance, ssim
 from nearcast.window.window import is_live
@@ -45,37 +46,37 @@ class Explanation:
 
 
 def explain(
-    kind: str, table: WithinTable | PointTable, slot: int, message: int, shown: bool, around: Surroundings
+    kind: Kind, table: WithinTable | PointTable, slot: int, message: int, shown: bool, context: EngineContext
 ) -> Explanation:
     """Take the score of a stored message apart; `shown` says whether it is in the result."""
-    live = around.live
+    live = context.live
     stored = live.table.layout
     row = stored.rows[message]
     parts: dict[str, Any] = {}
-    dense = np.zeros(around.vocabulary.idf.size)
-    scatter(stored.terms, stored.counts, row["term_start"], row["n_terms"], around.vocabulary.idf, dense)
+    dense = np.zeros(context.vocabulary.idf.size)
+    scatter(stored.terms, stored.counts, row["term_start"], row["n_terms"], context.vocabulary.idf, dense)
     try:
         if isinstance(table, WithinTable):
-            matches, score, reason = _within(table, slot, row, around, dense, parts)
-        elif kind == "similar":
-            matches, score, reason = _similar(table, slot, row, around, dense, parts)
+            matches, score, reason = _within(table, slot, row, context, dense, parts)
+        elif kind == Kind.SIMILAR:
+            matches, score, reason = _similar(table, slot, row, context, dense, parts)
         else:
-            matches, score, reason = _kept(kind, table, slot, row, around, dense, parts)
+            matches, score, reason = _kept(kind, table, slot, row, context, dense, parts)
     finally:
         gather(stored.terms, row["term_start"], row["n_terms"], dense)
     if matches and not shown:
-        reason = _why_not(kind, table, slot, row, around)
+        reason = _why_not(kind, table, slot, row, context)
     return Explanation(shown, score, reason, parts)
 
 
-def _why_not(kind: str, table: WithinTable | PointTable, slot: int, row: Any, around: Surroundings) -> str:
-    live = around.live
+def _why_not(kind: Kind, table: WithinTable | PointTable, slot: int, row: Any, context: EngineContext) -> str:
+    live = context.live
     if row["sequence"] <= table.rows["since"][slot]:
         return "not in the result: it arrived before the subscription, which has no backfill"
     if live.window is None:
         kept = (
             "no result is kept without a window"
-            if kind in ("within", "similar")
+            if kind in (Kind.WITHIN, Kind.SIMILAR)
             else "it arrived too early, or others are nearer"
         )
         return f"not in the result: {kept}"
@@ -85,15 +86,15 @@ def _why_not(kind: str, table: WithinTable | PointTable, slot: int, row: Any, ar
     return f"not in the result: {k} other {'message is' if k == 1 else 'messages are'} better"
 
 
-def _words(terms: Ints, around: Surroundings) -> list[str]:
-    return [around.vocabulary.word(int(term)) for term in terms]
+def _words(terms: Ints, context: EngineContext) -> list[str]:
+    return [context.vocabulary.word(int(term)) for term in terms]
 
 
 def _within(
-    table: WithinTable, slot: int, row: Any, around: Surroundings, dense: Any, parts: dict[str, Any]
+    table: WithinTable, slot: int, row: Any, context: EngineContext, dense: Any, parts: dict[str, Any]
 ) -> tuple[bool, float | None, str]:
     layout = table.layout
-    inside = bool(in_region(layout, slot, around.space.metric_code, row["x"], row["y"]))
+    inside = bool(in_region(layout, slot, context.space.metric_code, row["x"], row["y"]))
     start = layout.rows["clause_start"][slot]
     clauses = split_clauses(layout.clauses[start : start + layout.rows["clause_size"][slot]])
     holding = None
@@ -101,10 +102,10 @@ def _within(
     forbidden: list[str] = []
     for positive, negative in clauses:
         if (dense[positive] != 0).all() and (dense[negative] == 0).all():
-            holding = _words(positive, around)
+            holding = _words(positive, context)
             break
-        missing += _words(positive[dense[positive] == 0], around)
-        forbidden += _words(negative[dense[negative] != 0], around)
+        missing += _words(positive[dense[positive] == 0], context)
+        forbidden += _words(negative[dense[negative] != 0], context)
     parts["inside region"] = inside
     parts["words hold"] = holding is not None
     if holding is not None:
@@ -117,24 +118,24 @@ def _within(
     return False, None, f"not in the result: {why}"
 
 
-def _place(table: PointTable, slot: int, row: Any, around: Surroundings, dense: Any, parts: dict[str, Any]) -> float:
+def _place(table: PointTable, slot: int, row: Any, context: EngineContext, dense: Any, parts: dict[str, Any]) -> float:
     """Parts that all kinds with a place have; returns the distance."""
     own = table.rows[slot]
     terms = table.layout.terms[own["term_start"] : own["term_start"] + own["n_terms"]]
-    apart = float(distance(around.space.metric_code, own["x"], own["y"], row["x"], row["y"]))
+    apart = float(distance(context.space.metric_code, own["x"], own["y"], row["x"], row["y"]))
     parts["distance"] = apart
-    parts["shared words"] = _words(terms[dense[terms] != 0], around)
-    parts["missing words"] = _words(terms[dense[terms] == 0], around)
+    parts["shared words"] = _words(terms[dense[terms] != 0], context)
+    parts["missing words"] = _words(terms[dense[terms] == 0], context)
     return apart
 
 
 def _similar(
-    table: PointTable, slot: int, row: Any, around: Surroundings, dense: Any, parts: dict[str, Any]
+    table: PointTable, slot: int, row: Any, context: EngineContext, dense: Any, parts: dict[str, Any]
 ) -> tuple[bool, float | None, str]:
     own = table.rows[slot]
-    place = float(ssim(_place(table, slot, row, around, dense, parts), around.space.max_distance))
-    where = (around.space.metric_code, around.space.max_distance)
-    score = float(similarity(table.layout, slot, row, where, around.vocabulary.idf, dense))
+    place = float(ssim(_place(table, slot, row, context, dense, parts), context.space.max_distance))
+    where = (context.space.metric_code, context.space.max_distance)
+    score = float(similarity(table.layout, slot, row, where, context.vocabulary.idf, dense))
     scale = table.scales[slot]
     delta, tau = float(scale["share"]), float(scale["tau"])
     parts |= {"measure": MEASURES[own["mode"]], "delta": delta, "ssim": place}
@@ -147,15 +148,14 @@ def _similar(
 
 
 def _kept(
-    kind: str, table: PointTable, slot: int, row: Any, around: Surroundings, dense: Any, parts: dict[str, Any]
+    kind: Kind, table: PointTable, slot: int, row: Any, context: EngineContext, dense: Any, parts: dict[str, Any]
 ) -> tuple[bool, float | None, str]:
     own = table.rows[slot]
-    apart = _place(table, slot, row, around, dense, parts)
-    where = (around.space.metric_code, around.space.max_distance)
-    code = TOPK if kind == "topk" else NEAREST
-    value = float(rank(code, table.layout, slot, row, where, around.vocabulary.idf, dense))
+    apart = _place(table, slot, row, context, dense, parts)
+    where = (context.space.metric_code, context.space.max_distance)
+    value = float(rank(int(kind), table.layout, slot, row, where, context.vocabulary.idf, dense))
     parts["k"] = int(own["k"])
-    if kind == "nearest":
+    if kind == Kind.NEAREST:
         parts["match"] = MATCHES[own["mode"]]
     if value == NO_MATCH:
         shares_none = not parts["shared words"]
@@ -164,9 +164,9 @@ def _kept(
             None,
             f"not in the result: it {'shares no word' if shares_none else 'does not hold all the words'}",
         )
-    if kind == "nearest":
+    if kind == Kind.NEAREST:
         return True, apart, f"in the result: distance {apart:.6g}"
-    alpha, place = float(table.scales["share"][slot]), float(ssim(apart, around.space.max_distance))
+    alpha, place = float(table.scales["share"][slot]), float(ssim(apart, context.space.max_distance))
     parts |= {"alpha": alpha, "ssim": place}
     if alpha < 1.0:
         parts["cos"] = (value - alpha * place) / (1.0 - alpha)

@@ -8,17 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.broker.registry import Registry, unknown
-from nearcast.columns.arena import Array, Ints
+from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.arrow_rows import as_table, is_sound, mappings, rows_of
 from nearcast.columns.decode_moves import Moves, from_objects, sure_moves
-from nearcast.columns.decode_subscriptions import KINDS
 from nearcast.errors import InvalidInput
 from nearcast.model.codec import move_from_json
 from nearcast.model.event import Move
+from nearcast.model.kinds import Kind
 from nearcast.model.update import Reject
 from nearcast.space.space import Space
-
-_WITHIN, _NEAREST = KINDS.index("within"), KINDS.index("nearest")
 
 
 class Movable(NamedTuple):
@@ -33,25 +31,25 @@ class Movable(NamedTuple):
         if number < 0:
             raise unknown(move.id)
         kind, _ = self.registry.where(number)
-        if kind == _WITHIN:
+        if kind == Kind.WITHIN:
             if move.region is None:
                 raise InvalidInput("region", None, "is required to move a within subscription")
             self.space.check_region(move.region)
         elif move.lon is None or move.lat is None:
             raise InvalidInput(
-                "region", move.region, f"must be left out to move a {KINDS[kind]} subscription, which has a place"
+                "region", move.region, f"must be left out to move a {kind.label} subscription, which has a place"
             )
         else:
             self.space.check_point(move.lon, move.lat)
-        if kind == _NEAREST and not self.has_window:
+        if kind == Kind.NEAREST and not self.has_window:
             raise InvalidInput("id", move.id, "must not be a nearest subscription: without a window it cannot move")
 
     def fits(self, moves: Moves) -> Array:
         """Which of many moves that are right by themselves `check` would let pass."""
         numbers = self.registry.find_many(moves.ids)
         kinds = self.registry.places(numbers)[0]
-        fits: Array = (numbers >= 0) & ((kinds == _WITHIN) == moves.to_regions)
-        return fits if self.has_window else fits & (kinds != _NEAREST)
+        fits: Array = (numbers >= 0) & ((kinds == Kind.WITHIN) == moves.to_regions)
+        return fits if self.has_window else fits & (kinds != Kind.NEAREST)
 
 
 def one_move(move: Move, movable: Movable) -> list[Moves]:
@@ -93,7 +91,7 @@ def many_moves(source: Any, movable: Movable) -> tuple[list[Moves], list[Reject]
     return parts + from_objects(good, movable.space), sorted(rejects, key=lambda reject: reject.row)
 
 
-def in_turns(parts: list[Moves], registry: Registry) -> Iterator[tuple[int, Ints, Moves]]:
+def split_repeats(parts: list[Moves], registry: Registry) -> Iterator[tuple[Kind, Ints, Moves]]:
     """Kind, slots and moves, cut so that nobody moves twice at once; each subscription's moves stay in order."""
     if not parts:
         return
@@ -111,4 +109,11 @@ def in_turns(parts: list[Moves], registry: Registry) -> Iterator[tuple[int, Ints
     for at in np.split(order, np.flatnonzero(np.diff(keys).any(axis=0)) + 1):
         if at.size:
             part = int(part_of[at[0]])
-            yield int(kinds[at[0]]), slots[at], parts[part].take(at - first[part])
+            yield Kind(kinds[at[0]]), slots[at], parts[part].take(at - first[part])
+
+
+def rows_that_moved(changed: Ints, slots: Ints, rows: Longs) -> Ints:
+    """For each change, by the slot of its subscription, the row of the batch that moved that slot."""
+    order = np.argsort(slots)
+    at = order[np.searchsorted(slots, changed, sorter=order)]
+    return rows[at].astype(np.int32)

@@ -13,9 +13,10 @@ from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.columns.updates import Updates
 from nearcast.engines.contract import Changes, together
 from nearcast.jit import kernel
+from nearcast.model.kinds import Kind
 from nearcast.model.update import Reject
 
-NEARER_IS_BETTER = {"nearest"}
+NEARER_IS_BETTER = {Kind.NEAREST}
 
 
 @kernel
@@ -49,12 +50,12 @@ def sort_groups(starts: Longs, signs: Ints, ranks: Floats, sequences: Longs, ord
             gap //= 3
 
 
-def best_first(kind: str, changes: Changes, messages: MessageTable) -> Changes:
-    """One subscription's changes of one event in the order that they are told: ``-`` before ``+``, each best first.
+def best_first(kind: Kind, changes: Changes, messages: MessageTable) -> Changes:
+    """Put one subscription's changes of one event in the order of updates: ``-`` before ``+``, each best first.
 
-    Of equals the newer is first. What a notifier says of arrivals needs none of this: each subscription is told of
-    one message in each event. Engines mostly say what belongs together in one go, so that whole runs are put in the
-    order of events, and rows only within them.
+    Of equals the newer is first. What `Within` and `Similar` emit for arrivals needs none of this: each subscription
+    hears of one message in each event. Engines mostly emit what belongs together in one go, so that whole runs are
+    put in the order of events, and rows only within them.
     """
     n = changes.slots.size
     if n < 2:
@@ -73,20 +74,20 @@ def best_first(kind: str, changes: Changes, messages: MessageTable) -> Changes:
 
 
 def to_updates(
-    said: Iterable[tuple[WithinTable | PointTable, Changes]],
+    emitted: Iterable[tuple[WithinTable | PointTable, Changes]],
     clocks: Longs,
     registry: Registry,
     messages: MessageTable,
     rejects: Sequence[Reject] = (),
 ) -> Updates:
     """Updates of changes, each in the order of events; `clocks` has the clock after each event."""
-    spoken = [(table, changes) for table, changes in said if changes.slots.size]
-    if not spoken:
+    emitting = [(table, changes) for table, changes in emitted if changes.slots.size]
+    if not emitting:
         return Updates.none(rejects, registry.ids.arrow_type, messages.ids.arrow_type)
-    numbers, changes = spoken[0][0].numbers.take(spoken[0][1].slots), spoken[0][1]
-    if len(spoken) > 1:
-        numbers = np.concatenate([table.numbers.take(them.slots) for table, them in spoken])
-        changes = together([them for _, them in spoken])
+    numbers, changes = emitting[0][0].numbers.take(emitting[0][1].slots), emitting[0][1]
+    if len(emitting) > 1:
+        numbers = np.concatenate([table.numbers.take(them.slots) for table, them in emitting])
+        changes = together([them for _, them in emitting])
         order = np.argsort(changes.events, kind="stable")  # runs that are in order already: a merge
         numbers, changes = numbers[order], changes.take(order)
     return Updates.of(

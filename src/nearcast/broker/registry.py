@@ -11,6 +11,7 @@ from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.ids import Ids, id_bytes, id_type
 from nearcast.columns.message_table import FOREVER
 from nearcast.errors import UnknownId
+from nearcast.model.kinds import Kind
 from nearcast.window.expiries import ExpiryHeap
 
 
@@ -20,7 +21,7 @@ def unknown(id: object) -> UnknownId:
 
 
 class Registry:
-    """All subscriptions of a broker by number; `kind` is a position in `columns.decode.KINDS`."""
+    """All subscriptions of a broker by number; each has a `Kind` and a slot in its table."""
 
     def __init__(self) -> None:
         self.ids = Ids()
@@ -58,7 +59,7 @@ class Registry:
             numbers[fitting] = self.find_many(pa.array([ids[at] for at in fitting]))
         return numbers
 
-    def add(self, ids: pa.Array, kind: int) -> Ints:
+    def add(self, ids: pa.Array, kind: Kind) -> Ints:
         """Numbers for new ids; `place` must follow."""
         self.ids.type = self.ids.type or ("integer" if pa.types.is_integer(ids.type) else "string")
         numbers = self.ids.add_many(id_bytes(ids))
@@ -77,9 +78,9 @@ class Registry:
         if ending.any():
             self._expiries.push(expires[ending], self._serials[numbers[ending]], numbers[ending])
 
-    def where(self, number: int) -> tuple[int, int]:
+    def where(self, number: int) -> tuple[Kind, int]:
         """Kind and slot of a subscription."""
-        return int(self._kinds[number]), int(self._slots[number])
+        return Kind(self._kinds[number]), int(self._slots[number])
 
     def places(self, numbers: Ints) -> tuple[Array, Ints]:
         """Kinds and slots of many subscriptions; -1 is nobody's number, and what stands there means nothing."""
@@ -87,10 +88,10 @@ class Registry:
             return np.zeros(numbers.size, dtype=np.int8), np.zeros(numbers.size, dtype=np.int32)
         return self._kinds[numbers], self._slots[numbers]
 
-    def by_kind(self, numbers: Ints) -> list[tuple[int, Ints]]:
+    def by_kind(self, numbers: Ints) -> list[tuple[Kind, Ints]]:
         """The slots of these subscriptions, kind by kind."""
         kinds = self._kinds[numbers]
-        return [(int(kind), self._slots[numbers[kinds == kind]]) for kind in np.unique(kinds)]
+        return [(Kind(kind), self._slots[numbers[kinds == kind]]) for kind in np.unique(kinds)]
 
     def ended(self, clock: int) -> Ints:
         """Numbers of the subscriptions whose time is over; they are told once."""

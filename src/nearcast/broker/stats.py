@@ -6,26 +6,26 @@ from typing import Any
 
 from nearcast.broker.registry import Registry
 from nearcast.columns.subscription_tables import PointTable, WithinTable
-from nearcast.engines.contract import Stats, Surroundings
+from nearcast.engines.contract import EngineContext, Stats
 from nearcast.window.window import UNSET
 
 
 def stats(
-    tables: dict[str, WithinTable | PointTable], engines: dict[str, Stats], registry: Registry, around: Surroundings
+    tables: dict[str, WithinTable | PointTable], engines: dict[str, Stats], registry: Registry, context: EngineContext
 ) -> dict[str, Any]:
     """What `Broker.stats` tells; tables and the engines' own statistics by kind."""
-    live = around.live
+    live = context.live
     n_bytes = {
         "subscriptions": sum(table.nbytes for table in tables.values()) + sum(e["bytes"] for e in engines.values()),
         "subscription ids": registry.nbytes,
         "messages": live.nbytes,
-        "words": around.vocabulary.nbytes,
+        "words": context.vocabulary.nbytes,
     }
     return {
         "subscriptions": {**{kind: len(table) for kind, table in tables.items()}, "all": len(registry)},
         "messages": {"live": len(live.table), "sequence": live.last, "late": live.n_late},
         "clock": None if live.clock == UNSET else live.clock,
-        "words": len(around.vocabulary),
+        "words": len(context.vocabulary),
         "bytes": n_bytes,
         "bytes per subscription": n_bytes["subscriptions"] / max(1, len(registry)),
         "bytes per live message": n_bytes["messages"] / max(1, len(live.table)),

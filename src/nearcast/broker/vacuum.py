@@ -6,34 +6,25 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from nearcast.broker.engines import Table
 from nearcast.columns.arena import State
-from nearcast.columns.subscription_tables import PointTable, WithinTable
-from nearcast.engines.contract import Keeper
-from nearcast.text.vocabulary import Vocabulary
-from nearcast.window.window import LiveMessages
+from nearcast.engines.contract import EngineContext, Engines, keeping
+from nearcast.model.kinds import Kind
 
 _LEAST = 4096  # words or messages not worth a sweep
 
 
-class Sweeper:
+class Vacuum:
     """Sweeps when there is twice as much as the last sweep left, so that its cost stays in step with what comes in.
 
     Whatever brings words must ask: messages and subscriptions alike.
     """
 
-    def __init__(
-        self,
-        live: LiveMessages,
-        vocabulary: Vocabulary,
-        tables: Mapping[int, WithinTable | PointTable],
-        nearest: PointTable,
-        keepers: Mapping[int, Keeper],
-    ) -> None:
-        self._live = live
-        self._vocabulary = vocabulary
+    def __init__(self, context: EngineContext, tables: Mapping[Kind, Table], engines: Engines) -> None:
+        self._live = context.live
+        self._vocabulary = context.vocabulary
         self._tables = tables
-        self._nearest = nearest  # without a window only these keep messages
-        self._keepers = keepers
+        self._engines = engines
         self._n_terms = 0  # words left by the last sweep
         self._n_kept = 0  # messages left by the last sweep, without a window
 
@@ -48,12 +39,13 @@ class Sweeper:
         table = self._live.table
         if not len(table):
             self._n_kept = 0
-        if not len(table) or (len(self._nearest) and len(table) <= 2 * self._n_kept + _LEAST):
+        anybody = len(self._tables[Kind.NEAREST]) > 0  # without a window only these keep messages
+        if not len(table) or (anybody and len(table) <= 2 * self._n_kept + _LEAST):
             return
         held = np.zeros(table.ids.keys.capacity, dtype=bool)
-        if len(self._nearest):
-            for keeper in self._keepers.values():
-                keeper.mark_messages(held)
+        if anybody:
+            for engine in keeping(self._engines).values():
+                engine.mark_messages(held)
         self._live.keep_only(held)
         self._n_kept = len(table)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from nearcast.broker.broker import Broker
-from nearcast.columns.decode_subscriptions import KINDS
+from nearcast.model.kinds import LABELS
 from nearcast.model.message import Message
 from nearcast.space.space import Space
 from nearcast.text.weights import Weights
@@ -30,7 +30,7 @@ _QUERIES: tuple[dict[str, Any], ...] = (
 _MANY = 600  # more subscriptions than one leaf or list holds, so that indexes split, and more messages than live
 
 
-def compile_kernels(kinds: Collection[str] = KINDS) -> None:
+def compile_kernels(kinds: Collection[str] = LABELS) -> None:
     """Compile what these kinds need, unless that was done before."""
     for metric, window in (
         ("euclidean", Window(count=400, age=10.0)),

@@ -116,7 +116,7 @@ def _measure(figure: Any, options: argparse.Namespace, console: Console) -> tupl
     repeats = figure.repeats if options.repeats is None else options.repeats
     if repeats < 1:
         raise InvalidInput("repeats", repeats, "must be >= 1")
-    around = record.surroundings()
+    context = record.surroundings()
     lines: list[dict[str, Any]] = []
     code = 0
     for x in xs:
@@ -126,7 +126,7 @@ def _measure(figure: Any, options: argparse.Namespace, console: Console) -> tupl
                     print(f"nearcast bench: {figure.name} at {x}: {result}", file=sys.stderr)
                     code = 1
                     continue
-                lines.append(record.compose(figure, x, seed, result, around))
+                lines.append(record.compose(figure, x, seed, result, context))
                 if not options.dry:
                     record.append(lines[-1], options.out)
     return lines, code

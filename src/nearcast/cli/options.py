@@ -9,7 +9,7 @@ from typing import Any
 from nearcast.cluster.pipeline import WORLD
 from nearcast.cluster.sources import FORMATS
 from nearcast.errors import InvalidInput
-from nearcast.partition.partition import Settings
+from nearcast.partition.partition import SplitSettings
 
 SEVERAL: Any = {"nargs": "+", "action": "extend", "default": [], "metavar": "PATH"}  # one or more paths
 
@@ -36,7 +36,7 @@ def add_space(group: argparse._ArgumentGroup) -> None:
 
 def add_split(add: Callable[..., Any]) -> None:
     """How finely subscriptions are cut before shards take them."""
-    known = Settings()
+    known = SplitSettings()
     add("--theta", type=int, default=known.theta, metavar="N",
         help=f"by space: cut subscriptions into at least N sets of neighbours for each shard; the more sets, the more "
              f"even, and the fewer neighbours are together (default: {known.theta})")  # fmt: skip

@@ -24,8 +24,8 @@ from nearcast.cluster.sources import Input, SourceFile, find_files, read_file
 from nearcast.columns.arena import Floats, Ints
 from nearcast.errors import InvalidInput
 from nearcast.partition.costs import MESSAGE_NS, own_costs
-from nearcast.partition.footprint import KINDS, Subscriptions, touching
-from nearcast.partition.partition import METHODS, Settings, owners_of, split
+from nearcast.partition.footprint import COST_KINDS, Subscriptions, touching
+from nearcast.partition.partition import METHODS, SplitSettings, owners_of, split
 from nearcast.partition.sample import SAMPLE_ROWS, Sample
 
 TITLES = {"dkm": "DkM-SKS", "keyword": "by words", "space": "by space", "hash": "by id"}
@@ -87,7 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--no-window", action="store_true", help="messages live forever, as in nearcast run without --window-...")
 
     add = parser.add_argument_group("what to plan").add_argument
-    add("--shards", type=int, metavar="N", help="show the loads of so many shards (default: as many as advised)")
+    add("--shards", type=int, metavar="N", help="show the loads of N shards (default: as many as advised)")
     add("--rate", type=float, metavar="R", help="messages a second that are to be kept up with")
     add_split(add)
     add("--picture", metavar="FILE", help="draw the loads as an SVG file")
@@ -111,7 +111,7 @@ def main(argv: Sequence[str]) -> int:
     space = nc.Space(bounds_of(args.space), args.metric, args.max_distance)
     sample = Sample(space, read_messages(files, args.sample))
     subscriptions = read_subscriptions(files)
-    settings = Settings(args.theta, args.gamma1, args.gamma2, window=not args.no_window)
+    settings = SplitSettings(args.theta, args.gamma1, args.gamma2, window=not args.no_window)
     plan = plan_for(subscriptions, sample, args.shards, args.rate, settings)
     show(plan, Console())
     if args.picture:
@@ -152,7 +152,7 @@ def read_subscriptions(files: Sequence[SourceFile]) -> Subscriptions:
 
 
 def plan_for(
-    subscriptions: Subscriptions, sample: Sample, n_shards: int | None, rate: float | None, settings: Settings
+    subscriptions: Subscriptions, sample: Sample, n_shards: int | None, rate: float | None, settings: SplitSettings
 ) -> Plan:
     """Split subscriptions in every way, and judge all by one estimate."""
     found = touching(subscriptions, sample)
@@ -171,7 +171,7 @@ def plan_for(
         held[method] = np.bincount(shards, minlength=n_shards).astype(np.int32)
     kinds = {
         name: (int((found.kinds == number).sum()), float(costs[found.kinds == number].sum()))
-        for number, name in enumerate(KINDS)
+        for number, name in enumerate(COST_KINDS)
     }
     return Plan(n_shards, loads, held, kinds, len(subscriptions) - found.rows.size, sample.n, advice, reason)
 

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from nearcast.broker.warm import compile_kernels
-from nearcast.columns.decode_subscriptions import KINDS
 from nearcast.kernel_cache import kernel_folder
+from nearcast.model.kinds import LABELS
 
 _DESCRIPTION = """\
 Kernels are compiled when they are first needed, and kept. This compiles them now: when a machine or a container image
@@ -29,7 +29,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--kind",
         action="append",
-        choices=KINDS,
+        choices=LABELS,
         help="compile for this kind of query only; may be repeated (default: all)",
     )
     return parser
@@ -37,7 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    kinds = build_parser().parse_args(argv).kind or list(KINDS)
+    kinds = build_parser().parse_args(argv).kind or list(LABELS)
     console, begun = Console(), time.monotonic()
     columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (

@@ -33,7 +33,7 @@ from nearcast.cluster.specs import subscriptions_of
 from nearcast.cluster.store import Store, read_table, write_table, write_whole
 from nearcast.cluster.turn_files import BATCH, GIVE, TAKE, Turn, read_route, read_turn
 from nearcast.columns.arena import Array, Floats, Ints, State
-from nearcast.partition.partition import Partition, Settings, fit
+from nearcast.partition.partition import Partition, SplitSettings, fit
 from nearcast.space.space import Space
 from nearcast.text.weights import Weights
 
@@ -64,7 +64,7 @@ class Log:
         next_turn: int,
         next_batch: int,
         weights: Weights | None = None,
-        splitting: Settings | None = None,
+        splitting: SplitSettings | None = None,
     ) -> None:
         self._store = store
         self._space = space

@@ -34,8 +34,7 @@ from nearcast.cluster.streams import is_stream, stream_at
 from nearcast.cluster.turn import Settings, load_weights
 from nearcast.cluster.warm import compile_aside
 from nearcast.errors import NearcastError, SetupError
-from nearcast.partition.partition import Settings as Splitting
-from nearcast.partition.partition import shard_key
+from nearcast.partition.partition import SplitSettings, shard_key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,7 +75,7 @@ class Options:
         How finely, as in `partition.Settings`; asked for when the partition is fitted, once for each checkpoint.
     balance, balance_after
         Subscriptions move when the work of shards differs by more than this share of its mean, judged whenever shards
-        have spent so many processor seconds in the mean; infinite: never.
+        have spent this many processor seconds in the mean; infinite: never.
     master
         A Spark master; one inside this machine when None.
     follow
@@ -97,9 +96,9 @@ class Options:
     corpus: tuple[Input, ...] = ()
     shards: int | None = None
     partition: str = "dkm"
-    theta: int = Splitting().theta
-    gamma1: int = Splitting().gamma1
-    gamma2: int = Splitting().gamma2
+    theta: int = SplitSettings().theta
+    gamma1: int = SplitSettings().gamma1
+    gamma2: int = SplitSettings().gamma2
     balance: float = BALANCE
     balance_after: float = BALANCE_AFTER_S
     master: str | None = None
@@ -213,7 +212,7 @@ class _Pipeline:
         self._spark_log = store.session / "spark.log"
         weights = load_weights(store.weights) if settings.has_weights else None
         at = totals.next_turn, totals.next_batch
-        splitting = Splitting(options.theta, options.gamma1, options.gamma2, window=options.window is not None)
+        splitting = SplitSettings(options.theta, options.gamma1, options.gamma2, window=options.window is not None)
         self._log = Log(store, settings.n_shards, options.space, options.partition, *at, weights, splitting)
         self._balance = Balance(settings.n_shards, options.balance, options.balance_after)
 

@@ -22,17 +22,16 @@ from nearcast.columns.regions import box_rows, region_rows
 from nearcast.columns.subscription_tables import PointRows, WithinRows
 from nearcast.errors import InvalidInput
 from nearcast.model.codec import subscription_from_json
+from nearcast.model.kinds import Kind
 from nearcast.model.query import MATCHES, MEASURES, Nearest, Similar, Subscription, TopK, Within
 from nearcast.model.update import Reject
 from nearcast.space.space import Space
-
-KINDS = ("within", "similar", "topk", "nearest")
 
 
 class Part(NamedTuple):
     """Accepted subscriptions of one kind."""
 
-    kind: str
+    kind: Kind
     ids: pa.Array
     given: PointRows | WithinRows
     words: (
@@ -107,7 +106,7 @@ def decode_subscriptions(source: Any, rules: Rules) -> SubscriptionBatch:
 
 def _from_objects(rows: Iterable[tuple[int, Any]], rules: Rules) -> SubscriptionBatch:
     rejects: list[Reject] = []
-    good: dict[str, list[tuple[int, Subscription]]] = {kind: [] for kind in KINDS}
+    good: dict[Kind, list[tuple[int, Subscription]]] = {kind: [] for kind in Kind}
     for row, item in rows:
         try:
             subscription = as_subscription(item)
@@ -116,18 +115,18 @@ def _from_objects(rows: Iterable[tuple[int, Any]], rules: Rules) -> Subscription
             rejects.append(Reject(row, error.field, str(error)))
         else:
             rules = rules._replace(id_type=id_type(subscription.id))
-            good[subscription.query.kind].append((row, subscription))
+            good[Kind.of(subscription.query.kind)].append((row, subscription))
     parts = [_part(kind, found, rules.space) for kind, found in good.items() if found]
     return SubscriptionBatch(parts, rejects)
 
 
-def _part(kind: str, found: list[tuple[int, Subscription]], space: Space) -> Part:
+def _part(kind: Kind, found: list[tuple[int, Subscription]], space: Space) -> Part:
     rows = np.array([row for row, _ in found], dtype=np.int64)
     ids = pa.array([s.id for _, s in found])
     expires = np.array([FOREVER if s.expires is None else s.expires for _, s in found], dtype=np.int64)
     queries: list[Any] = [s.query for _, s in found]
     backfill = np.array([q.backfill for q in queries])
-    if kind == "within":
+    if kind == Kind.WITHIN:
         given = WithinRows(rows, region_rows([q.region for q in queries], space), expires, backfill)
         words = pa.array(
             [list(part) for q in queries for c in q.clauses for part in (c.positive, c.negative)], type=WORDS
@@ -178,28 +177,30 @@ def _sure_rows(table: pa.Table, rules: Rules) -> tuple[list[Part], Array]:
         return [], everything
     kinds = table.column("kind")
     parts, left = [], np.ones(table.num_rows, dtype=bool)
-    for kind in KINDS:
-        if kind == "topk" and not rules.has_window:
+    for kind in Kind:
+        if kind == Kind.TOPK and not rules.has_window:
             continue
-        rows = np.flatnonzero(pc.fill_null(pc.equal(kinds, kind), False).to_numpy())
+        rows = np.flatnonzero(pc.fill_null(pc.equal(kinds, kind.label), False).to_numpy())
         if rows.size:
-            fields = (*_FIELDS, *_OWN_FIELDS[kind])
+            fields = (*_FIELDS, *_OWN_FIELDS[kind.label])
             columns = Columns(table.take(rows) if rows.size < table.num_rows else table, fields)
-            part = _sure_within(columns, rows, rules) if kind == "within" else _sure_points(columns, kind, rows, rules)
+            part = (
+                _sure_within(columns, rows, rules) if kind == Kind.WITHIN else _sure_points(columns, kind, rows, rules)
+            )
             left[rows[columns.good]] = False
             if columns.good.any():
                 parts.append(part)
     return parts, np.flatnonzero(left)
 
 
-def _sure_points(columns: Columns, kind: str, rows: Array, rules: Rules) -> Part:
+def _sure_points(columns: Columns, kind: Kind, rows: Array, rules: Rules) -> Part:
     x, y = columns.numbers("lon", -LARGEST, LARGEST), columns.latitudes("lat", rules.space)
     share = tau = np.zeros(columns.n)
     k = mode = np.zeros(columns.n, dtype=np.int64)
-    if kind == "similar":
+    if kind == Kind.SIMILAR:
         share, tau = columns.numbers("delta", 0.0, 1.0), columns.numbers("tau", 0.0, 1.0)
         mode = columns.choice("measure", MEASURES)
-    elif kind == "topk":
+    elif kind == Kind.TOPK:
         share, k = columns.numbers("alpha", 0.0, 1.0, 0.5), columns.whole("k", 1, 2**31 - 1, 20)
     else:
         k, mode = columns.whole("k", 1, 2**31 - 1, 10), columns.choice("match", MATCHES)
@@ -235,7 +236,7 @@ def _sure_within(columns: Columns, rows: Array, rules: Rules) -> Part:
     )
     clauses = pa.ListArray.from_arrays(pa.array(offsets[1:].astype(np.int32)), positive.flatten())
     return Part(
-        "within",
+        Kind.WITHIN,
         ids,
         WithinRows(rows[good], box_rows(boxes[good]), expires[good], backfill[good]),
         clauses,

@@ -6,6 +6,8 @@ broker's registry, negative where a slot is free; the row of a free slot has end
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,6 +123,9 @@ class _Table:
     def __len__(self) -> int:
         return len(self.slots)
 
+    def reweighed(self) -> None:
+        """The weights of words were changed: compute what follows from them again."""
+
     def _take(self, numbers: Ints) -> Ints:
         slots = self.slots.take(numbers.size)
         self._rows = with_room(self._rows, self.slots.capacity)
@@ -168,6 +173,10 @@ class PointTable(_Table):
         pools = self._words.pools
         return PointLayout(self.rows, self.scales, pools["terms"], pools.get("counts", _NO_COUNTS))
 
+    def write(self, given: Any, n_clauses: Ints, terms: Terms, numbers: Ints, since: int) -> Ints:
+        """Store what was decoded; points have no clauses."""
+        return self.insert(given, terms, numbers, since)
+
     def insert(self, given: PointRows, terms: Terms, numbers: Ints, since: int | Longs) -> Ints:
         """Store subscriptions; `since` is the newest sequence, before which nothing counts without backfill."""
         slots = self._take(numbers)
@@ -209,17 +218,21 @@ class PointTable(_Table):
         points = PointRows(rows=np.arange(numbers.size), backfill=none, **given)
         return self.insert(points, terms, numbers, rows["since"])
 
+    def reweighed(self) -> None:
+        self.measure(self.used_slots)
+
     def measure(self, slots: Ints) -> None:
-        """Compute norm and weight of these subscriptions anew, if they have any."""
+        """Compute norm and weight of these subscriptions again, if they have any."""
         if self._weighs:
             norms, weights = measured(self._rows[slots], self._words, self.vocabulary.idf)
             self._scales["norm"][slots], self._scales["weight"][slots] = norms, weights
 
-    def move(self, slots: Ints, x: Floats, y: Floats) -> Array:
-        """Give subscriptions other places; returns their rows as they were. `close_gaps` should follow."""
+    @contextmanager
+    def moving(self, slots: Ints, places: Any) -> Iterator[Array]:
+        """Give subscriptions other places, (lon, lat) each; yields their rows as they were."""
         before = self._rows[slots]
-        self._rows["x"][slots], self._rows["y"][slots] = x, y
-        return before
+        self._rows["x"][slots], self._rows["y"][slots] = places[:, 0], places[:, 1]
+        yield before
 
     def remove(self, slots: Ints) -> None:
         self._words.drop(self._rows["n_terms"][slots])
@@ -325,6 +338,11 @@ class WithinTable(_Table):
     def layout(self) -> WithinLayout:
         return WithinLayout(self.rows, self._clauses.pools["clauses"], self._shapes.layout)
 
+    def write(self, given: Any, n_clauses: Ints, terms: Terms, numbers: Ints, since: int) -> Ints:
+        """Store what was decoded; `terms` has two rows for each clause, positive and negative words."""
+        clauses, sizes = pack_clauses(terms, n_clauses)
+        return self.insert(given, clauses, sizes, numbers, since)
+
     def insert(self, given: WithinRows, clauses: Ints, clause_sizes: Array, numbers: Ints, since: int | Longs) -> Ints:
         """Store subscriptions; `since` is the newest sequence, before which nothing counts without backfill."""
         slots = self._take(numbers)
@@ -374,15 +392,14 @@ class WithinTable(_Table):
         self._rows["region_kind"][slots], self._rows["n_rings"][slots] = regions.shapes, regions.n_rings
         self._rows["ring_start"][slots] = self._shapes.append(regions)
 
-    def move(self, slots: Ints, regions: RegionRows) -> Array:
-        """Give subscriptions other regions; returns their rows as they were. `close_gaps` should follow.
-
-        Until it does, the points of the old regions can be read through these rows.
-        """
+    @contextmanager
+    def moving(self, slots: Ints, regions: Any) -> Iterator[Array]:
+        """Give subscriptions other regions; yields their rows as they were, through which old points can be read."""
         before = self._rows[slots]
         self._shapes.drop(before["ring_start"].astype(np.int64), before["n_rings"])
         self._place(slots, regions)
-        return before
+        yield before
+        self.close_gaps()
 
     def remove(self, slots: Ints) -> None:
         self._clauses.drop(self._rows["clause_size"][slots])

@@ -1,18 +1,14 @@
-"""What an engine is: subscriptions of one query kind in, changes out.
-
-There are two contracts. A `Notifier` (Within, Similar) tells of arrivals and keeps no result rows: what it would show
-is found again among the live messages. A `Keeper` (TopK, Nearest) keeps the result of every subscription. Both are
-deterministic, do no I/O and know no wall clock: the same events give the same changes.
-"""
+"""What an engine is: it files the subscriptions of one query kind and turns events into changes of their results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State
+from nearcast.model.kinds import Kind
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.window.window import LiveMessages, Steps
@@ -21,7 +17,7 @@ Stats = dict[str, Any]
 
 
 class Changes(NamedTuple):
-    """Updates as engines say them: one row an update, in the order of events."""
+    """Updates as engines emit them: one row an update, in the order of events."""
 
     events: Ints  # int32[n]: position of the event in its `Steps`
     slots: Ints  # int32[n]: subscription
@@ -55,7 +51,7 @@ def together(changes: Sequence[Changes]) -> Changes:
     return Changes(*(np.concatenate(column) for column in zip(*changes, strict=True)))
 
 
-class Surroundings(NamedTuple):
+class EngineContext(NamedTuple):
     """What all engines of a broker share."""
 
     space: Space
@@ -64,25 +60,50 @@ class Surroundings(NamedTuple):
 
 
 class Engine(Protocol):
-    """What both contracts have in common."""
+    """The subscriptions of one query kind: filed, matched, and told apart from all others by their slots.
+
+    Deterministic, without I/O and without a wall clock: the same events give the same changes. An engine that keeps
+    no results (`Within`, `Similar`) only notifies: what it would show is found again among the live messages. One that
+    does (`TopK`, `Nearest`) is a `KeepsResults` as well, and `keeps_results` says so.
+    """
+
+    table: Any  # the subscriptions: a `WithinTable` or a `PointTable`
+    context: EngineContext
+    keeps_results: bool
 
     def insert(self, slots: Ints) -> None:
-        """Subscriptions that were just written to the table; their results are empty so far."""
+        """File subscriptions that were just written to the table; their results are empty so far."""
 
     def remove(self, slots: Ints) -> None:
-        """Subscriptions that are about to be freed in the table."""
+        """Take out subscriptions that are about to be freed in the table."""
+
+    def move(self, slots: Ints, before: Array) -> Changes:
+        """Subscriptions, each once, whose place or region was just changed in the table: the net change, as event 0.
+
+        `before` has their rows as they were. The points of old regions can be read through them until this returns;
+        then the table closes its gaps.
+        """
 
     def publish(self, steps: Steps) -> Changes:
-        """Arrivals and expiries, event by event."""
+        """Arrivals and expiries, in the order of events; the order between subscriptions inside an event is free."""
+
+    def fill(self, slots: Ints) -> Changes:
+        """What live messages mean to these subscriptions, beyond what is kept for them: the net change, as event 0.
+
+        An engine that keeps no results finds every match and emits all of them as ``+``.
+        """
+
+    def result(self, slot: int) -> tuple[Ints, Floats]:
+        """Live messages in the result of a subscription, in its order, and their scores."""
 
     def reweighed(self) -> None:
         """Weights of words, and with them norms and weights of all rows, were just changed."""
 
-    def check(self) -> None:
-        """Assert that all arrays are consistent."""
-
     def stats(self) -> Stats:
         """Counts of work and bytes."""
+
+    def check(self) -> None:
+        """Assert that all arrays are consistent."""
 
     def state(self) -> State:
         """All that a snapshot must hold."""
@@ -91,40 +112,22 @@ class Engine(Protocol):
         """Become what `state` says."""
 
 
-class Notifier(Engine, Protocol):
-    """Tells which subscriptions an arriving message matches. Without a window no message is live.
-
-    `publish` says its changes in the order of events; the order between subscriptions inside an event is free.
-    """
-
-    def fill(self, slots: Ints) -> Changes:
-        """Live messages that match these subscriptions, all as ``+`` of event 0; nothing is filed."""
-
-    def moved(self, slots: Ints, before: Array) -> Changes:
-        """Subscriptions, each once, whose place or region was just changed in the table: the net change, as event 0.
-
-        `before` has their rows as they were. The points of old regions can be read through them until this returns;
-        then the table closes its gaps.
-        """
-
-    def find(self, slot: int) -> tuple[Ints, Floats]:
-        """Live messages that match a subscription, in the order of its result, and their scores."""
-
-
-class Keeper(Engine, Protocol):
-    """Keeps the best k messages of every subscription."""
-
-    def refresh(self, slots: Ints) -> Changes:
-        """Evaluate anew: after registration with backfill, a move, or new weights; the net change, as one event."""
-
-    def result(self, slot: int) -> tuple[Ints, Floats]:
-        """Messages in the result, best first, and their scores."""
+class KeepsResults(Engine, Protocol):
+    """What is asked only of engines that keep the best k messages of every subscription."""
 
     def kept(self, slots: Ints) -> tuple[Ints, Ints, Floats]:
         """How many messages each of these holds, which, and how they rank: all that is known without a window."""
 
     def resume(self, slots: Ints, n_kept: Ints, messages: Ints, ranks: Floats) -> None:
-        """Subscriptions that were just inserted go on with what `kept` said of them elsewhere; nothing is said."""
+        """Let subscriptions that were just inserted go on with what `kept` said of them elsewhere; emits nothing."""
 
     def mark_messages(self, held: Array) -> None:
         """Set held[slot] for every message that a result needs."""
+
+
+Engines = Mapping[Kind, Engine]
+
+
+def keeping(engines: Engines) -> dict[Kind, KeepsResults]:
+    """Those of the engines that keep results."""
+    return {kind: cast(KeepsResults, engine) for kind, engine in engines.items() if engine.keeps_results}

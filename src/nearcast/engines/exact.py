@@ -10,13 +10,14 @@ import numpy as np
 from nearcast.columns.scores import dot_row, shared_row, similar_score, topk_score
 from nearcast.columns.subscription_tables import clauses_hold, in_region
 from nearcast.jit import kernel
+from nearcast.model.kinds import Kind
 from nearcast.space.distance import distance, ssim
 from nearcast.text.similarity import tsim
 
 NO_MATCH = float("-inf")  # the rank of a message that is none of a subscription's business
 FARTHEST = 1.7976931348623157e308  # distances that no float is large enough for count as this one, which is a match
 ALL_WORDS, ANY_WORD = range(2)  # modes of Nearest
-TOPK, NEAREST = range(2)  # kinds whose results are kept
+TOPK, NEAREST = int(Kind.TOPK), int(Kind.NEAREST)  # kinds whose results are kept, as kernels know them
 
 
 @kernel

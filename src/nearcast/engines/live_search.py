@@ -16,13 +16,12 @@ from nearcast.columns.clauses import split_clauses
 from nearcast.columns.regions import CIRCLE
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import PointLayout, PointTable, WithinLayout
-from nearcast.engines.contract import NO_CHANGES, Changes, Surroundings, difference, entering
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, difference, entering
 from nearcast.engines.exact import ALL_WORDS, TOPK, similarity, within_matches
 from nearcast.jit import allocating
 from nearcast.space.regions import circle_box
 from nearcast.window.index.candidates import EVERY
-from nearcast.window.index.query import ALL, ANY, Moment, Question
-from nearcast.window.index.query import TOPK as BY_SCORE
+from nearcast.window.index.query import ALL, ANY, BY_SCORE, Moment, Question
 
 _LOOSE = 1e-12  # how much a rearranged inequality is loosened before it filters
 _EVERYWHERE = (-math.inf, -math.inf, math.inf, math.inf)
@@ -31,17 +30,17 @@ Area = tuple[float, float, float, float]
 
 
 def best_live(
-    kind: int, table: PointTable, slot: int, limit: int, around: Surroundings, last: int, clock: int
+    kind: int, table: PointTable, slot: int, limit: int, context: EngineContext, last: int, clock: int
 ) -> tuple[Ints, Floats]:
     """The `limit` best live messages of a TopK or Nearest subscription as of (last, clock), with their ranks."""
     layout = table.layout
     row = layout.rows[slot]
     start, n_terms = int(row["term_start"]), int(row["n_terms"])
     terms = layout.terms[start : start + n_terms]
-    live, idf = around.live, around.vocabulary.idf
+    live, idf = context.live, context.vocabulary.idf
     if not len(live.table):
         return np.zeros(0, np.int32), np.zeros(0)
-    moment = _moment(around, int(row["since"]), last, clock)
+    moment = _moment(context, int(row["since"]), last, clock)
     mode = BY_SCORE if kind == TOPK else ALL if row["mode"] == ALL_WORDS else ANY
     question = Question(mode, float(row["x"]), float(row["y"]), min(limit, len(live.table)), 0.0, 1.0)
     if kind == TOPK:
@@ -53,27 +52,31 @@ def best_live(
     return found, -distances
 
 
-def _moment(around: Surroundings, since: int, last: int, clock: int) -> Moment:
-    return Moment(last, clock, around.live.limits.newest, since)
+def _moment(context: EngineContext, since: int, last: int, clock: int) -> Moment:
+    return Moment(last, clock, context.live.limits.newest, since)
 
 
-def matching_within(layout: WithinLayout, slot: int, around: Surroundings, dense: Floats) -> tuple[Ints, Floats]:
+def matching_within(layout: WithinLayout, slot: int, context: EngineContext, dense: Floats) -> tuple[Ints, Floats]:
     """Live messages that a Within subscription matches, newest first; their scores are NaN."""
     row = layout.rows[slot]
     area = (float(row["x0"]), float(row["y0"]), float(row["x1"]), float(row["y1"]))
-    if around.space.metric == "haversine" and row["region_kind"] != CIRCLE and not -180.0 <= area[0] <= area[2] < 180.0:
+    if (
+        context.space.metric == "haversine"
+        and row["region_kind"] != CIRCLE
+        and not -180.0 <= area[0] <= area[2] < 180.0
+    ):
         area = (-math.inf, area[1], math.inf, area[3])  # the index wraps longitudes, boxes and polygons do not
-    idf = around.vocabulary.idf
+    idf = context.vocabulary.idf
     packed = layout.clauses[row["clause_start"] : row["clause_start"] + row["clause_size"]]
     rarest = {int(positive[np.argmax(idf[positive])]) for positive, _ in split_clauses(packed)}
-    found = _candidates(sorted(rarest), area, int(row["since"]), around)
-    metric = (around.space.metric_code, around.space.max_distance)
-    kept = found[check_within(layout, slot, around.live.table.layout, found, metric, idf, dense)]
-    newest = np.argsort(-around.live.table.layout.rows["sequence"][kept], kind="stable")
+    found = _candidates(sorted(rarest), area, int(row["since"]), context)
+    metric = (context.space.metric_code, context.space.max_distance)
+    kept = found[check_within(layout, slot, context.live.table.layout, found, metric, idf, dense)]
+    newest = np.argsort(-context.live.table.layout.rows["sequence"][kept], kind="stable")
     return kept[newest], np.full(kept.size, np.nan)
 
 
-def matching_similar(layout: PointLayout, slot: int, around: Surroundings, dense: Floats) -> tuple[Ints, Floats]:
+def matching_similar(layout: PointLayout, slot: int, context: EngineContext, dense: Floats) -> tuple[Ints, Floats]:
     """Live messages that a Similar subscription matches, best first, and their scores."""
     row, scale = layout.rows[slot], layout.scales[slot]
     delta, tau = float(scale["share"]), float(scale["tau"])
@@ -82,15 +85,15 @@ def matching_similar(layout: PointLayout, slot: int, around: Surroundings, dense
         terms = [EVERY]
     area = _EVERYWHERE
     if tau - delta > _LOOSE and delta < 1.0:  # even a perfect text needs a place this near
-        farthest = (1.0 - (tau - delta) / (1.0 - delta) + _LOOSE) * around.space.max_distance
+        farthest = (1.0 - (tau - delta) / (1.0 - delta) + _LOOSE) * context.space.max_distance
         area = circle_box(
-            around.space.metric_code, float(row["x"]), float(row["y"]), max(0.0, farthest) * (1.0 + _LOOSE)
+            context.space.metric_code, float(row["x"]), float(row["y"]), max(0.0, farthest) * (1.0 + _LOOSE)
         )
-    found = _candidates(terms, area, int(row["since"]), around)
-    where = (around.space.metric_code, around.space.max_distance)
-    scores = score_similar(layout, slot, around.live.table.layout, found, where, around.vocabulary.idf, dense)
+    found = _candidates(terms, area, int(row["since"]), context)
+    where = (context.space.metric_code, context.space.max_distance)
+    scores = score_similar(layout, slot, context.live.table.layout, found, where, context.vocabulary.idf, dense)
     found, scores = found[scores >= tau], scores[scores >= tau]
-    best = np.lexsort((-around.live.table.layout.rows["sequence"][found], -scores))
+    best = np.lexsort((-context.live.table.layout.rows["sequence"][found], -scores))
     return found[best], scores[best]
 
 
@@ -100,20 +103,20 @@ class LiveSearch:
     `matching` is `matching_within` or `matching_similar`. Without a window no message is live.
     """
 
-    def __init__(self, matching: Callable[..., tuple[Ints, Floats]], around: Surroundings) -> None:
+    def __init__(self, matching: Callable[..., tuple[Ints, Floats]], context: EngineContext) -> None:
         self._matching = matching
-        self._around = around
+        self._context = context
         self._dense = np.zeros(0)
 
     def find(self, layout: WithinLayout | PointLayout, row: int) -> tuple[Ints, Floats]:
         """Messages that the subscription in this row matches, in the order of its result, and their scores."""
-        if self._around.live.window is None:
+        if self._context.live.window is None:
             return np.zeros(0, np.int32), np.zeros(0)
-        return self._matching(layout, row, self._around, self.dense())
+        return self._matching(layout, row, self._context, self.dense())
 
     def dense(self) -> Floats:
         """Scratch for the words of a message: zeros, one for every term, to be left as they were."""
-        self._dense = with_room(self._dense, self._around.vocabulary.idf.size)
+        self._dense = with_room(self._dense, self._context.vocabulary.idf.size)
         return self._dense
 
     def fill(self, layout: WithinLayout | PointLayout, slots: Ints) -> Changes:
@@ -144,10 +147,10 @@ class LiveSearch:
         assert not self._dense.any(), "scratch must be clean between calls"
 
 
-def _candidates(terms: list[int], area: Area, since: int, around: Surroundings) -> Ints:
+def _candidates(terms: list[int], area: Area, since: int, context: EngineContext) -> Ints:
     """Live messages inside the area that hold one of the terms, each once."""
-    live = around.live
-    moment = _moment(around, since, live.last, live.clock)
+    live = context.live
+    moment = _moment(context, since, live.last, live.clock)
     found = [live.index.candidates(live.table.layout, term, area, moment) for term in terms]
     return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int32)
 

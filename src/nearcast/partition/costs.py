@@ -15,7 +15,7 @@ import numpy as np
 from nearcast.columns.arena import Floats
 from nearcast.engines.nearest.grid.insert import finest
 from nearcast.jit import kernel
-from nearcast.partition.footprint import KINDS, Touching, shares_of
+from nearcast.partition.footprint import COST_KINDS, Touching, shares_of
 from nearcast.partition.sample import Sample, count_word, count_words
 from nearcast.space.cells import cell_edge, cell_index
 
@@ -31,8 +31,8 @@ CHECK_NS = {"within": 577.0, "similar": 0.0, "topk": 48.0, "nearest_all": 0.0, "
 NO_WINDOW_LOOK_NS = {**LOOK_NS, "nearest_all": 449.0, "nearest_any": 73.0}
 NO_WINDOW_CHECK_NS = {**CHECK_NS, "nearest_all": 89.0, "nearest_any": 835.0}
 MESSAGE_NS = 5_000.0  # what a message costs a shard that holds nothing; 4,300 to 7,900 in three runs
-LOOKS = np.array([[known[kind] for kind in KINDS] for known in (NO_WINDOW_LOOK_NS, LOOK_NS)])
-CHECKS = np.array([[known[kind] for kind in KINDS] for known in (NO_WINDOW_CHECK_NS, CHECK_NS)])
+LOOKS = np.array([[known[kind] for kind in COST_KINDS] for known in (NO_WINDOW_LOOK_NS, LOOK_NS)])
+CHECKS = np.array([[known[kind] for kind in COST_KINDS] for known in (NO_WINDOW_CHECK_NS, CHECK_NS)])
 UNITS = LOOKS[1] + CHECKS[1]  # of a touch, where the two are not told apart
 
 
@@ -116,13 +116,13 @@ def weigh_each(found, sample, where, looks, checks, parts):
     n_terms, n = sample.list_start.size - 1, 1 + sample.ys.size
     for i in range(found.rows.size):
         box = (found.boxes[i, 0], found.boxes[i, 1], found.boxes[i, 2], found.boxes[i, 3])
-        around = cells_around(bounds, box, min(found.levels[i], deepest))
+        reached = cells_around(bounds, box, min(found.levels[i], deepest))
         n_looked = n_checked = 0
         for j in range(found.word_start[i], found.word_start[i + 1]):
             n_looked += 1
             n_checked += 1
             if found.words[j] < n_terms:
-                n_looked += count_word(sample, found.words[j], around)
+                n_looked += count_word(sample, found.words[j], reached)
                 n_checked += count_word(sample, found.words[j], box)
         kind, alone = found.kinds[i], found.alone[i]
         parts[i, 0] = looks[kind] * (n_looked / n + alone)

@@ -27,6 +27,7 @@ from nearcast.columns.arena import Array, Floats, Ints, Longs, owned
 from nearcast.columns.decode_subscriptions import Part, Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import PointRows, WithinRows
 from nearcast.jit import kernel
+from nearcast.model.kinds import Kind
 from nearcast.model.query import MATCHES
 from nearcast.partition.radii import Points, nearest_many, scratch_for, topk_many
 from nearcast.partition.sample import Sample, count_box
@@ -37,7 +38,7 @@ from nearcast.text.words import from_lists
 # In the columnar form, or each in the JSON form.
 Subscriptions: TypeAlias = pa.Table | list[dict[str, Any]]
 
-KINDS = ("within", "similar", "topk", "nearest_all", "nearest_any")
+COST_KINDS = ("within", "similar", "topk", "nearest_all", "nearest_any")
 DEEPEST = 14  # level of the smallest boxes that are told apart
 
 _CHUNK = 500_000  # subscriptions that are decoded at a time
@@ -49,7 +50,7 @@ class Touching(NamedTuple):
     """What can touch subscriptions, one row each."""
 
     rows: Longs  # int64[n]: row numbers in the caller's table
-    kinds: Ints  # int32[n]: position in KINDS
+    kinds: Ints  # int32[n]: position in COST_KINDS
     boxes: Floats  # float64[n, 4]: x0, y0, x1, y1; longitudes wrapped under haversine
     levels: Ints  # int32[n]: the deepest level of a quadtree over the bounds whose cells are as large as the box
     alone: Floats  # float64[n]: share of messages that touch by their place alone
@@ -198,7 +199,10 @@ def _piece(part: Part, sample: Sample) -> Touching:
     words = np.empty(terms.terms.size, np.int32)
     given, n = part.given, len(part.ids)
     word_start = np.zeros(n + 1, np.int64)
-    kinds, alone = np.full(n, KINDS.index(part.kind) if part.kind in KINDS else 0, np.int32), np.zeros(n)
+    kinds, alone = (
+        np.full(n, COST_KINDS.index(part.kind.label) if part.kind.label in COST_KINDS else 0, np.int32),
+        np.zeros(n),
+    )
     if isinstance(given, WithinRows):
         n_words = rarest_of_clauses(terms.terms, terms.row_start, part.n_clauses, holding, words, word_start)
         boxes = given.regions.boxes.copy()
@@ -207,14 +211,14 @@ def _piece(part: Part, sample: Sample) -> Touching:
     else:
         points = _points(part, given, terms.row_start, terms.terms, terms.counts, vocabulary.idf[terms.terms])
         boxes = np.empty((n, 4))
-        if part.kind == "topk":
+        if part.kind == Kind.TOPK:
             words[:], word_start[:], n_words = terms.terms, terms.row_start, terms.terms.size
-        elif part.kind == "similar":
+        elif part.kind == Kind.SIMILAR:
             n_words = prefix_many(points, holding, words, word_start)
             alone = _alone(sample, points)
         else:
             n_words = rarest_words(points, holding, words, word_start)
-            kinds[:] = np.where(given.mode == _ALL, KINDS.index("nearest_all"), KINDS.index("nearest_any"))
+            kinds[:] = np.where(given.mode == _ALL, COST_KINDS.index("nearest_all"), COST_KINDS.index("nearest_any"))
         radii = _radii(part.kind, sample, points, vocabulary.capacity)
         balls_to_boxes(sample.space.metric_code, points.xs, points.ys, radii, boxes)
     words = np.minimum(words[:n_words], n_terms).astype(np.int32)
@@ -225,7 +229,7 @@ def _piece(part: Part, sample: Sample) -> Touching:
 
 def _points(part: Part, given: PointRows, row_start: Longs, terms: Ints, counts: Ints, idf: Floats) -> Points:
     hefts = idf
-    if part.kind == "topk":
+    if part.kind == Kind.TOPK:
         owner = np.repeat(np.arange(len(part.ids)), np.diff(row_start))
         hefts = counts * idf
         hefts = hefts / np.sqrt(np.bincount(owner, hefts * hefts, len(part.ids)))[owner]
@@ -233,13 +237,13 @@ def _points(part: Part, given: PointRows, row_start: Longs, terms: Ints, counts:
     return Points(*(owned(column) for column in (*columns, row_start, terms, hefts)))
 
 
-def _radii(kind: str, sample: Sample, points: Points, n_terms: int) -> Floats:
+def _radii(kind: Kind, sample: Sample, points: Points, n_terms: int) -> Floats:
     """How far each subscription looks."""
     space, radii = sample.space, np.full(points.xs.size, np.inf)
     scratch = scratch_for(n_terms, int(min(points.ks.max(initial=1), sample.layout.rows.size + 1)))
-    if kind == "nearest":
+    if kind == Kind.NEAREST:
         nearest_many(sample.layout, space.metric_code, points, scratch, radii)
-    elif kind == "topk":
+    elif kind == Kind.TOPK:
         topk_many(sample.layout, space.metric_code, space.max_distance, points, scratch, radii)
     else:
         radii = _reach(points.taus - points.shares, 1.0 - points.shares, space.max_distance)

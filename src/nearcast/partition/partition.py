@@ -35,7 +35,7 @@ _SPARK_SEED = 42
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SplitSettings:
     """Parameters of the methods, with the names of the paper.
 
     Parameters
@@ -187,7 +187,7 @@ def fit(
     space: Space,
     *,
     weights: Weights | None = None,
-    settings: Settings | None = None,
+    settings: SplitSettings | None = None,
 ) -> tuple[Partition, Ints]:
     """Split subscriptions into shards; returns the partition and the shard of each.
 
@@ -212,7 +212,7 @@ def fit(
         return partition, partition.assign(subscriptions)
     looked_at = Sample(space, sample, weights)
     found = touching(subscriptions, looked_at)
-    settings = settings or Settings()
+    settings = settings or SplitSettings()
     held, loads, sets = split(method, found, looked_at, n_shards, settings)
     shards = np.zeros(len(subscriptions), np.int32)
     shards[found.rows] = held
@@ -224,7 +224,7 @@ def fit(
 
 
 def split(
-    method: str, found: Touching, sample: Sample, n_shards: int, settings: Settings
+    method: str, found: Touching, sample: Sample, n_shards: int, settings: SplitSettings
 ) -> tuple[Ints, Floats, Sets | None]:
     """The shard of each row of `found`, the load of each shard, and the sets that new ones are compared with."""
     loads = np.zeros(n_shards)

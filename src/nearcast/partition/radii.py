@@ -31,7 +31,7 @@ class Points(NamedTuple):
     hefts: Floats  # float64[]: idf of each; of TopK its part of the unit tf-idf vector
 
 
-class Scratch(NamedTuple):
+class RadiiScratch(NamedTuple):
     """Room that kernels write to."""
 
     dense: Floats  # float64[n_terms]: a value for each word at hand, else 0
@@ -193,6 +193,6 @@ def topk_many(sample, metric, max_distance, points, scratch, radii):
             radii[i] = max_distance * (1.0 - (-scratch.best[k - 1] - (1.0 - alpha)) / alpha)
 
 
-def scratch_for(n_terms: int, most: int) -> Scratch:
+def scratch_for(n_terms: int, most: int) -> RadiiScratch:
     """Scratch for words up to `n_terms` and any k up to `most`."""
-    return Scratch(np.zeros(n_terms), np.zeros(most), np.zeros(most, np.int32))
+    return RadiiScratch(np.zeros(n_terms), np.zeros(most), np.zeros(most, np.int32))

@@ -13,19 +13,19 @@ from compare import identical
 from contract.contenders import Judge
 
 import nearcast as nc
-from nearcast.columns.decode_subscriptions import KINDS
-from nearcast.engines.nearest.aoiq import Settings as OrderedSettings
+from nearcast.engines.nearest.aoiq import AoiqSettings
 from nearcast.engines.nearest.aoiq import tree as ordered_index
-from nearcast.engines.nearest.engine import NearestEngine
-from nearcast.engines.nearest.grid import Settings as GridSettings
+from nearcast.engines.nearest.grid import GridSettings
 from nearcast.engines.nearest.grid import grid as grid_index
+from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.model.event import Move
+from nearcast.model.kinds import Kind
 from nearcast.model.message import Message
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 N_SUBSCRIPTIONS, N_MESSAGES = (400, 3000) if COMPILED else (40, 240)
 PLANE, PACIFIC, POLE = (0, 0, 16, 16), (165, -10, 180, 10), (-180, 75, 180, 90)
-NEAREST = KINDS.index("nearest")
+NEAREST = Kind.NEAREST
 
 
 class Crowd:
@@ -63,18 +63,15 @@ class Crowd:
             yield Message(i, *self.place(), None, self.some(9), ts, None if life is None else ts + life)
 
 
-def engine_in(broker: nc.Broker, **settings: Any) -> NearestEngine:
-    """Give a broker without subscriptions an engine with other settings."""
-    engine = NearestEngine(broker._points[NEAREST], broker._around, **settings)
-    broker._keepers[NEAREST] = broker._engines[NEAREST] = engine
-    return engine
+def engine_in(broker: nc.Broker) -> Any:
+    return broker.parts.engines[NEAREST]
 
 
 SETTINGS = [
-    {},
-    {"ordered": OrderedSettings(words=1, height=4, update_ratio=1e-6)},
-    {"ordered": OrderedSettings(words=3, height=12, update_ratio=1e-9), "grid": GridSettings(finest=14)},
-    {"ordered": OrderedSettings(words=5, height=0, update_ratio=1.0), "grid": GridSettings(finest=0)},
+    NearestSettings(),
+    NearestSettings(AoiqSettings(words=1, height=4, update_ratio=1e-6)),
+    NearestSettings(AoiqSettings(words=3, height=12, update_ratio=1e-9), GridSettings(finest=14)),
+    NearestSettings(AoiqSettings(words=5, height=0, update_ratio=1.0), GridSettings(finest=0)),
 ]
 CASES = [
     (nc.Window(count=500), nc.Space(PLANE), SETTINGS[0]),
@@ -98,8 +95,8 @@ def test_updates_are_those_of_the_brute_force(case: int, monkeypatch: pytest.Mon
         sweep_early(monkeypatch)
     window, space, settings = CASES[case]
     crowd = Crowd(case, space.bounds)
-    ours, judge = nc.Broker(space, window), Judge(space, window)
-    engine = engine_in(ours, **settings)
+    ours, judge = nc.Broker(space, window, engines={"nearest": settings}), Judge(space, window)
+    engine = engine_in(ours)
     queries = [(n, crowd.query()) for n in range(N_SUBSCRIPTIONS)]
     half, first = N_SUBSCRIPTIONS // 2, 0
     identical(ours.subscribe_many(queries[:half]), judge.subscribe_many(queries[:half]))
@@ -149,8 +146,9 @@ def test_places_farther_apart_than_any_number(match: str) -> None:
 def test_what_nobody_uses_goes_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     sweep_early(monkeypatch)
     crowd = Crowd(7, PLANE)
-    broker = nc.Broker(nc.Space(PLANE), nc.Window(count=100))
-    engine = engine_in(broker, ordered=OrderedSettings(words=2, height=8, update_ratio=1e-9))
+    settings = NearestSettings(AoiqSettings(words=2, height=8, update_ratio=1e-9))
+    broker = nc.Broker(nc.Space(PLANE), nc.Window(count=100), engines={"nearest": settings})
+    engine = engine_in(broker)
     n, sizes = (300, []) if COMPILED else (30, [])
     for turn in range(8):
         crowd.words = [f"w{turn}-{i}" for i in range(30)]
@@ -192,9 +190,9 @@ def test_a_sweep_goes_no_more_than_twice_around(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("made", "field"),
     [
-        (lambda: OrderedSettings(words=6), "words"),
-        (lambda: OrderedSettings(height=13), "height"),
-        (lambda: OrderedSettings(update_ratio=0.0), "update_ratio"),
+        (lambda: AoiqSettings(words=6), "words"),
+        (lambda: AoiqSettings(height=13), "height"),
+        (lambda: AoiqSettings(update_ratio=0.0), "update_ratio"),
         (lambda: GridSettings(finest=15), "finest"),
     ],
 )

@@ -7,34 +7,29 @@ import random
 from typing import Any
 
 import nearcast as nc
-from nearcast.columns.decode_subscriptions import KINDS
 from nearcast.engines.oracle import SimilarOracle
-from nearcast.engines.similar import Settings, SimilarStamp
+from nearcast.engines.similar import StampSettings
+from nearcast.model.kinds import Kind
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 MEASURES = ("weighted", "overlap", "jaccard", "dice", "cosine")
-SIMILAR = KINDS.index("similar")
+SIMILAR = Kind.SIMILAR
 
 
 def broker_with(make: Any, space: nc.Space, window: nc.Window | None = None, weights: Any = None) -> nc.Broker:
-    """A broker whose `Similar` subscriptions are kept by `make(table, around)`."""
-    broker = nc.Broker(space, window, weights)
-    engine = make(broker._tables[SIMILAR], broker._around)
-    broker._notifiers[SIMILAR] = broker._engines[SIMILAR] = engine
-    return broker
+    """A broker whose `Similar` subscriptions are kept by `make(table, context)`, or by the engine of these settings."""
+    return nc.Broker(space, window, weights, {"similar": make})
 
 
-def pair(settings: Settings, space: nc.Space, window: nc.Window | None = None, weights: Any = None) -> list[nc.Broker]:
+def pair(
+    settings: StampSettings, space: nc.Space, window: nc.Window | None = None, weights: Any = None
+) -> list[nc.Broker]:
     """The same broker twice: by prefixes, and by trying every subscription."""
-
-    def stamp(table: Any, around: Any) -> SimilarStamp:
-        return SimilarStamp(table, around, settings)
-
-    return [broker_with(make, space, window, weights) for make in (stamp, SimilarOracle)]
+    return [broker_with(make, space, window, weights) for make in (settings, SimilarOracle)]
 
 
 def engine_of(broker: nc.Broker) -> Any:
-    return broker._engines[SIMILAR]
+    return broker.parts.engines[SIMILAR]
 
 
 class Scene:

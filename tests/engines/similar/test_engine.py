@@ -11,7 +11,7 @@ from compare import identical
 
 import nearcast as nc
 from engines.similar.scenes import COMPILED, MEASURES, Scene, broker_with, engine_of, pair
-from nearcast.engines.similar import FILTERS, STRATEGIES, Settings, SimilarStamp, engine
+from nearcast.engines.similar import FILTERS, STRATEGIES, StampSettings, engine
 from nearcast.errors import SetupError
 from nearcast.model.event import Move
 from nearcast.workload import datasets, subscriptions
@@ -25,7 +25,7 @@ ROUNDS = 6 if COMPILED else 3
 def test_no_filter_loses_an_answer(measure: str, filters: str) -> None:
     for n, strategy in enumerate(STRATEGIES):
         scene = Scene(10 * FILTERS.index(filters) + n, ("euclidean", "haversine")[(n + len(filters)) % 2])
-        ours, judge = pair(Settings(8, filters, strategy), scene.space, None, scene.weights)
+        ours, judge = pair(StampSettings(8, filters, strategy), scene.space, None, scene.weights)
         queries = [(i, scene.query(measure)) for i in range(MANY)]
         messages = scene.messages(FEW // 2, 0)
         for broker in (ours, judge):
@@ -43,7 +43,7 @@ def test_no_filter_loses_an_answer(measure: str, filters: str) -> None:
 @pytest.mark.parametrize("fanout", [8, 64])
 def test_subscriptions_come_go_and_move(metric: str, fanout: int) -> None:
     scene = Scene(fanout, metric)
-    brokers = pair(Settings(fanout), scene.space, nc.Window(count=30), scene.weights)
+    brokers = pair(StampSettings(fanout), scene.space, nc.Window(count=30), scene.weights)
     living: list[int] = []
     for step in range(2 * ROUNDS):
         new = [(1000 * step + i, scene.query()) for i in range(scene.random.choice([1, 5, MANY // 4]))]
@@ -70,8 +70,8 @@ def test_subscriptions_come_go_and_move(metric: str, fanout: int) -> None:
 
 def test_a_restored_engine_keeps_its_settings_and_its_work(tmp_path: Path) -> None:
     scene = Scene(1, "euclidean")
-    settings = Settings(16, "SP+ST+HI", "filter")
-    broker = broker_with(lambda table, around: SimilarStamp(table, around, settings), scene.space)
+    settings = StampSettings(16, "SP+ST+HI", "filter")
+    broker = broker_with(settings, scene.space)
     broker.subscribe_many([(n, scene.query()) for n in range(MANY)])
     broker.publish(scene.messages(5, 0))
     broker.snapshot(tmp_path / "broker")
@@ -87,7 +87,7 @@ def test_a_restored_engine_keeps_its_settings_and_its_work(tmp_path: Path) -> No
 def test_all_earlier_matches_count_not_just_the_heaviest() -> None:
     """Where the published algorithm 3 presumes exactly k earlier matches, it loses this answer (issue 4)."""
     weights = nc.Weights.fit([*["third"] * 7, *["second third"] * 3, "first second third"])
-    for settings in (Settings(strategy=strategy) for strategy in STRATEGIES):
+    for settings in (StampSettings(strategy=strategy) for strategy in STRATEGIES):
         ours, judge = pair(settings, nc.Space((0, 0, 1, 1), max_distance=1.0), None, weights)
         for broker in (ours, judge):
             broker.subscribe("s", nc.Similar(0, 0, "first second third", delta=0.5, tau=0.7))
@@ -98,7 +98,7 @@ def test_all_earlier_matches_count_not_just_the_heaviest() -> None:
 
 def test_one_event_may_match_more_than_there_was_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_FIRST_ROOM", 64)
-    broker = broker_with(SimilarStamp, nc.Space((0, 0, 1, 1)))
+    broker = broker_with(StampSettings(), nc.Space((0, 0, 1, 1)))
     n = 200
     broker.subscribe_many((i, nc.Similar(0, 0, "word", delta=0.5, tau=0.25)) for i in range(n))
     for arrivals in (1, 3):
@@ -110,7 +110,7 @@ def test_one_event_may_match_more_than_there_was_room_for(monkeypatch: pytest.Mo
 def test_very_long_subscriptions_and_messages() -> None:
     words = [f"word{n}" for n in range(3000 if COMPILED else 300)]
     weights = nc.Weights.fit([" ".join(words[:n]) for n in range(1, len(words), 97)])
-    ours, judge = pair(Settings(8), nc.Space((0, 0, 10, 10)), None, weights)
+    ours, judge = pair(StampSettings(8), nc.Space((0, 0, 10, 10)), None, weights)
     for broker in (ours, judge):
         for n, measure in enumerate(MEASURES):
             broker.subscribe(n, nc.Similar(1, 1, words, 0.9, 0.6, measure))
@@ -123,7 +123,7 @@ def test_very_long_subscriptions_and_messages() -> None:
 
 
 def test_without_subscriptions_or_words_nothing_is_said() -> None:
-    broker = broker_with(SimilarStamp, nc.Space((0, 0, 1, 1)))
+    broker = broker_with(StampSettings(), nc.Space((0, 0, 1, 1)))
     assert not list(broker.publish(nc.Message(1, 0, 0, "word", ts=1)))
     broker.subscribe("a", nc.Similar(0, 0, "word", delta=1, tau=1))
     assert not list(broker.publish(nc.Message(2, 0, 0, "", ts=1)))
@@ -141,7 +141,7 @@ def test_real_places_and_words(name: str) -> None:
     source = subscriptions.Source.of(table)
     weights = nc.Weights.fit(table["text"].to_pylist())
     space = nc.Space(source.bounds, "haversine", 300_000.0)
-    ours, judge = pair(Settings(64), space, None, weights)
+    ours, judge = pair(StampSettings(64), space, None, weights)
     for first, measure in enumerate(MEASURES):
         for made in subscriptions.similar(source, n, 3, measure=measure, first_id=1 + first * n):
             for broker in (ours, judge):

@@ -12,16 +12,16 @@ from compare import identical
 from contract.contenders import Contender, Judge, Town, broker_class, engine_of
 
 import nearcast as nc
-from nearcast.columns.decode_subscriptions import KINDS
-from nearcast.engines.topk import Settings, TopKSkype
+from nearcast.engines.topk import SkypeSettings, TopKSkype
 from nearcast.engines.topk.build import cut_cells, cut_groups
 from nearcast.engines.topk.keys import key_of, rounded_down, tilt_of
 from nearcast.engines.topk.layout import CODE_BITS, Shape
 from nearcast.errors import InvalidInput
 from nearcast.model.event import Move
+from nearcast.model.kinds import Kind
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-TOPK = KINDS.index("topk")
+TOPK = Kind.TOPK
 
 
 def shape(cell: int, groups: int) -> Shape:
@@ -72,9 +72,9 @@ def test_keys_never_exclude_what_reaches_the_floor(alpha: float) -> None:
     assert key_of(-np.inf, alpha, 0.5) == -np.inf
 
 
-def contest(settings: Settings, town: Town, window: nc.Window, queries: list[Any], steps: list[Any]) -> TopKSkype:
+def contest(settings: SkypeSettings, town: Town, window: nc.Window, queries: list[Any], steps: list[Any]) -> TopKSkype:
     """Play the same events to an engine of these settings and to the brute force; the updates are the same."""
-    contender = Contender("topk", "skype", lambda table, around: TopKSkype(table, around, settings))
+    contender = Contender("topk", "skype", settings)
     ours, judge = (kind(town.space, window) for kind in (broker_class(contender), Judge))
     for broker in (ours, judge):
         broker.publish(list(Town(99).messages(60 if COMPILED else 15)))
@@ -88,13 +88,13 @@ def contest(settings: Settings, town: Town, window: nc.Window, queries: list[Any
 @pytest.mark.parametrize(
     "settings",
     [
-        Settings(cell=10, groups=2, strategy="kmax", share=3.0),
-        Settings(strategy="ratio", share=0.9),
-        Settings(cell=8, groups=3, prune_groups=False),
+        SkypeSettings(cell=10, groups=2, strategy="kmax", share=3.0),
+        SkypeSettings(strategy="ratio", share=0.9),
+        SkypeSettings(cell=8, groups=3, prune_groups=False),
     ],
     ids=["kmax", "ratio", "individual"],
 )
-def test_rivals_of_the_paper_answer_alike(settings: Settings) -> None:
+def test_rivals_of_the_paper_answer_alike(settings: SkypeSettings) -> None:
     """The other strategies and prunings; alphas at their ends, many words, repeated words, moves and new weights."""
     n, n_messages = (150, 400) if COMPILED else (10, 40)
     town = Town(21)
@@ -128,7 +128,9 @@ def test_groups_save_most_visits() -> None:
         town = Town(5)
         queries = [(i, town.query("topk")) for i in range(n)]
         steps = [("publish", list(town.messages(3 * n // 2, 100)))]
-        engine = contest(Settings(cell=20, groups=4, prune_groups=prune), town, nc.Window(count=100), queries, steps)
+        engine = contest(
+            SkypeSettings(cell=20, groups=4, prune_groups=prune), town, nc.Window(count=100), queries, steps
+        )
         visited.append(engine.stats()["visited"])
     assert visited[0] < visited[1] or (not COMPILED and visited[0] == visited[1])
 
@@ -141,7 +143,7 @@ def test_everyone_in_one_place_with_one_word() -> None:
     messages = [nc.Message(i, 4, 4 + i % 3, None, ["word0"], i) for i in range(100, 160 if COMPILED else 115)]
     steps = [("publish", messages), ("move_many", [Move(i, 4, 5) for i in range(0, n, 2)])]
     steps += [("unsubscribe_many", range(0, n, 3)), ("publish", [nc.Message(1000, 4, 4, "word0")])]
-    contest(Settings(cell=4, groups=2), town, nc.Window(count=10), queries, steps)
+    contest(SkypeSettings(cell=4, groups=2), town, nc.Window(count=10), queries, steps)
 
 
 @pytest.mark.parametrize("n_elsewhere", [0, 1000 if COMPILED else 100])
@@ -151,8 +153,8 @@ def test_no_group_grows_without_end(n_elsewhere: int) -> None:
     Also where the word has so many others that it is not cut anew as a whole.
     """
     n = 900 if COMPILED else 90
-    settings = Settings(cell=10, groups=2)
-    contender = Contender("topk", "skype", lambda table, around: TopKSkype(table, around, settings))
+    settings = SkypeSettings(cell=10, groups=2)
+    contender = Contender("topk", "skype", settings)
     broker = broker_class(contender)(Town(3).space, nc.Window(count=10))
     index = engine_of(broker, contender).index
     town = Town(31)
@@ -180,4 +182,4 @@ def test_no_group_grows_without_end(n_elsewhere: int) -> None:
 )
 def test_settings_that_make_no_sense_are_refused(given: dict[str, Any], reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
-        Settings(**given)
+        SkypeSettings(**given)

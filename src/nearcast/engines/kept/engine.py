@@ -26,12 +26,12 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
 from nearcast.columns.subscription_tables import PointTable
-from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.exact import NEAREST
 from nearcast.engines.kept.buffers import LINE, N_CHANGES, N_TOUCHED, has_room, leave, n_unsaid, settle
 from nearcast.engines.kept.refill import Asking, When, refill_many, side_by_side
 from nearcast.engines.kept.results import Results
-from nearcast.engines.kept.skyband import COST, Policy, is_short, offer
+from nearcast.engines.kept.skyband import STRATEGIES, Policy, is_short, offer
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.window.index.index import frame_of
 from nearcast.window.window import Steps
@@ -153,23 +153,24 @@ def end_event(cursor, results):
     cursor[PHASE], cursor[POSITION] = LEAVING, 0
 
 
-def policy_of(around: Surroundings, strategy: int = COST, share: float = 0.0) -> Policy:
+def policy_of(context: EngineContext, strategy: str = "cost", share: float = 0.0) -> Policy:
     """How results are kept under this window."""
-    window = around.live.window
-    return Policy(around.live.limits.newest, window is not None, strategy, share)
+    window = context.live.window
+    return Policy(context.live.limits.newest, window is not None, STRATEGIES[strategy], share)
 
 
-class KeeperEngine(ABC):
+class KeptEngine(ABC):
     """An engine of TopK or Nearest subscriptions, but for how an arrival finds its candidates."""
 
     name: str
+    keeps_results = True
 
-    def __init__(self, kind: int, table: PointTable, around: Surroundings, policy: Policy | None = None) -> None:
+    def __init__(self, kind: int, table: PointTable, context: EngineContext, policy: Policy | None = None) -> None:
         self.kind = kind
         self.table = table
-        self.around = around
-        self.results = Results(policy or policy_of(around))
-        self._frame = frame_of(around.space)
+        self.context = context
+        self.results = Results(policy or policy_of(context))
+        self._frame = frame_of(context.space)
         self._found = Found(np.zeros(_FIRST_FOUND, np.int32), np.zeros(_FIRST_FOUND))
         self._dense = np.zeros(0)
         self._n_updates = 0
@@ -180,10 +181,10 @@ class KeeperEngine(ABC):
 
     @property
     def _where(self) -> tuple[int, float]:
-        return self.around.space.metric_code, self.around.space.max_distance
+        return self.context.space.metric_code, self.context.space.max_distance
 
     def _scratch(self) -> Floats:
-        self._dense = with_room(self._dense, self.around.vocabulary.idf.size)
+        self._dense = with_room(self._dense, self.context.vocabulary.idf.size)
         return self._dense
 
     def insert(self, slots: Ints) -> None:
@@ -195,7 +196,7 @@ class KeeperEngine(ABC):
     def publish(self, steps: Steps) -> Changes:
         if not len(self.table) or not steps.arrivals.size:
             return NO_CHANGES
-        self.results.begin(self.around.live.table.ids.keys.capacity)
+        self.results.begin(self.context.live.table.ids.keys.capacity)
         cursor = np.zeros(N_CURSOR, dtype=np.int64)
         while (code := self._take(steps, cursor)) != DONE:
             event = int(cursor[STEP])
@@ -224,8 +225,8 @@ class KeeperEngine(ABC):
     def reweighed(self) -> None:  # noqa: B027 - only an engine that files by weight has something to do
         """The weights of words have changed."""
 
-    def refresh(self, slots: Ints) -> Changes:
-        live = self.around.live
+    def fill(self, slots: Ints) -> Changes:
+        live = self.context.live
         self.results.begin(live.table.ids.keys.capacity)
         self._refill(slots, 0, live.last, live.clock)
         self.results.settle(0)
@@ -233,11 +234,15 @@ class KeeperEngine(ABC):
         self.results.keep_ahead()
         return self._changes()
 
+    def move(self, slots: Ints, before: Array) -> Changes:
+        """A moved subscription is evaluated again from its new place."""
+        return self.fill(slots)
+
     def kept(self, slots: Ints) -> tuple[Ints, Ints, Floats]:
         return self.results.kept(slots)
 
     def resume(self, slots: Ints, n_kept: Ints, messages: Ints, ranks: Floats) -> None:
-        table = self.around.live.table
+        table = self.context.live.table
         self.results.begin(table.ids.keys.capacity)
         ends = np.cumsum(n_kept)
         for slot, first, end in zip(slots.tolist(), (ends - n_kept).tolist(), ends.tolist(), strict=True):
@@ -247,8 +252,8 @@ class KeeperEngine(ABC):
 
     def _refill(self, slots: Ints, event: int, last: int, clock: int) -> None:
         """Find the results of subscriptions anew, as of (last, clock)."""
-        live, table, results = self.around.live, self.table, self.results
-        rows, idf = table.layout.rows, self.around.vocabulary.idf
+        live, table, results = self.context.live, self.table, self.results
+        rows, idf = table.layout.rows, self.context.vocabulary.idf
         if slots.size > _LONG:
             slots = side_by_side(self.kind, table.layout, slots, self._frame, idf)
             results.make_room_for_many(slots, len(live.table))
@@ -291,7 +296,7 @@ class KeeperEngine(ABC):
 
     def check(self) -> None:
         assert not self._dense.any(), "scratch must be clean between calls"
-        self.results.check(self.table.used_slots, self.around.live.table.layout)
+        self.results.check(self.table.used_slots, self.context.live.table.layout)
 
     def stats(self) -> Stats:
         own = self._dense.nbytes + self._found.slots.nbytes + self._found.ranks.nbytes

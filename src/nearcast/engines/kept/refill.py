@@ -16,8 +16,7 @@ from nearcast.engines.kept.skyband import buffer_limit, replace
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.hilbert import grid_line, hilbert
-from nearcast.window.index.query import ALL, ANY, LEAVES, NODES, POSTINGS, Moment, Question, Scratch
-from nearcast.window.index.query import TOPK as BY_SCORE
+from nearcast.window.index.query import ALL, ANY, BY_SCORE, LEAVES, NODES, POSTINGS, Moment, Question, SearchScratch
 from nearcast.window.index.search import search
 from nearcast.window.index.segments import Frame, IndexLayout
 
@@ -37,7 +36,7 @@ class Asking(NamedTuple):
     messages: MessageLayout
     idf: Floats
     dense: Floats  # float64[n_terms]: zeros between searches
-    scratch: Scratch
+    scratch: SearchScratch
 
 
 class When(NamedTuple):

@@ -36,10 +36,13 @@ from nearcast.engines.kept.buffers import (
     watch_first,
     watch_newcomer,
 )
+from nearcast.errors import InvalidInput
 from nearcast.jit import allocating, kernel
+from nearcast.model.checks import number, one_of
 from nearcast.window.expiries import UNLIMITED
 
 COST, KMAX, RATIO = range(3)  # strategies: the cost model; always kmax messages; down to a share of the k-th rank
+STRATEGIES = {"cost": COST, "kmax": KMAX, "ratio": RATIO}
 
 _LEAST_SPARE = 8  # spare entries that even a result of one message has
 _RATIO_ROOM = 4  # times k: the most that the strategy RATIO keeps
@@ -61,6 +64,18 @@ class Policy(NamedTuple):
     spare: bool  # messages leave, so a buffer keeps more than k
     strategy: int
     share: float  # kmax / k, or the ratio; nothing for the cost model
+
+
+def check_strategy(strategy: str, share: float) -> None:
+    """Refuse a strategy that there is not, or a share that it cannot have."""
+    one_of("strategy", strategy, STRATEGIES)
+    number("share", share)
+    if strategy == "cost" and share != 0:
+        raise InvalidInput("share", share, "must be 0 for cost, which finds it by itself")
+    if strategy == "kmax" and not share >= 1:
+        raise InvalidInput("share", share, "must be >= 1 for kmax")
+    if strategy == "ratio" and not 0 <= share <= 1:
+        raise InvalidInput("share", share, "must be within [0, 1] for a ratio")
 
 
 @kernel

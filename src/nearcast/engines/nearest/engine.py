@@ -10,12 +10,10 @@ import numpy as np
 
 from nearcast.columns.arena import Floats, Ints, Longs, State, with_room
 from nearcast.columns.subscription_tables import PointTable
-from nearcast.engines.contract import Stats, Surroundings
+from nearcast.engines.contract import EngineContext, Stats
 from nearcast.engines.exact import ALL_WORDS, NEAREST
-from nearcast.engines.kept.engine import DONE, STEP, KeeperEngine
-from nearcast.engines.kept.skyband import Policy
-from nearcast.engines.nearest.aoiq import OrderedIndex
-from nearcast.engines.nearest.aoiq import Settings as OrderedSettings
+from nearcast.engines.kept.engine import DONE, STEP, KeptEngine, policy_of
+from nearcast.engines.nearest.aoiq import AoiqTree
 from nearcast.engines.nearest.batch import (
     EXTRA,
     N_MOVED,
@@ -28,9 +26,9 @@ from nearcast.engines.nearest.batch import (
     follow,
     keep_turn,
 )
-from nearcast.engines.nearest.grid import GridIndex
-from nearcast.engines.nearest.grid import Settings as GridSettings
+from nearcast.engines.nearest.grid import GridPyramid
 from nearcast.engines.nearest.search_range import FILED
+from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.jit import NEED_ROOM
 from nearcast.window.window import Steps
 
@@ -38,35 +36,24 @@ _TURN = 1024  # most events in a turn
 _PAIRS = 1 << 16  # room for candidates of a turn, unless one event has more
 
 
-class NearestEngine(KeeperEngine):
+class NearestEngine(KeptEngine):
     """`Nearest`, all words and any word.
 
     Parameters
     ----------
     table
         The subscriptions.
-    around
+    context
         What all engines of a broker share.
-    policy
-        How many spare messages results keep; by cost unless given.
-    ordered
-        Parameters of the index for all words.
-    grid
-        Parameters of the index for any word.
+    settings
+        Parameters of both indexes and of the buffers.
     """
 
     name = "nearest"
 
-    def __init__(
-        self,
-        table: PointTable,
-        around: Surroundings,
-        policy: Policy | None = None,
-        ordered: OrderedSettings | None = None,
-        grid: GridSettings | None = None,
-    ) -> None:
-        super().__init__(NEAREST, table, around, policy)
-        self._settings = (ordered or OrderedSettings(), grid or GridSettings())
+    def __init__(self, table: PointTable, context: EngineContext, settings: NearestSettings | None = None) -> None:
+        self.settings = settings or NearestSettings()
+        super().__init__(NEAREST, table, context, policy_of(context, self.settings.strategy, self.settings.share))
         self._start()
         self._pairs = np.empty(_PAIRS, dtype=np.int64)
         self._extras = np.zeros(_TURN, dtype=EXTRA)
@@ -74,9 +61,8 @@ class NearestEngine(KeeperEngine):
 
     def _start(self) -> None:
         """Nothing is filed."""
-        ordered, grid = self._settings
-        self._all = OrderedIndex(self.around.space, ordered)
-        self._any = GridIndex(self.around.space, grid)
+        self._all = AoiqTree(self.context.space, self.settings.aoiq)
+        self._any = GridPyramid(self.context.space, self.settings.grid)
         self._filed = np.zeros(0, dtype=FILED)
         self._scene: Scene | None = None  # the turn under way
         self._turn: Turn | None = None
@@ -94,7 +80,7 @@ class NearestEngine(KeeperEngine):
         self._filed = with_room(self._filed, self.table.slots.capacity)
         of_all, of_any = self._of_all(slots)
         if of_all.size:
-            self._all.know(self.around.vocabulary.capacity)
+            self._all.ensure_terms(self.context.vocabulary.capacity)
         if of_all.size > self._all.n_filed:
             self._build_all()
         else:
@@ -113,7 +99,7 @@ class NearestEngine(KeeperEngine):
         if slots.size:
             self._any.file(
                 self._filed, self.table.layout, self.results.layout.buffers, slots, len(self.table),
-                self.around.vocabulary.capacity,
+                self.context.vocabulary.capacity,
             )  # fmt: skip
 
     def _file(self, slots: Ints) -> None:
@@ -143,9 +129,9 @@ class NearestEngine(KeeperEngine):
 
     def _open(self, steps: Steps, event: int) -> None:
         """Find the candidates of the next events."""
-        messages, vocabulary = self.around.live.table.layout, self.around.vocabulary
+        messages, vocabulary = self.context.live.table.layout, self.context.vocabulary
         if self._all.n_filed:
-            self._all.know(vocabulary.capacity)
+            self._all.ensure_terms(vocabulary.capacity)
         end = min(event + _TURN, steps.arrivals.size)
         while True:
             done, n = self._any.find(self._filed, steps, event, end, messages, self._pairs)
@@ -175,7 +161,7 @@ class NearestEngine(KeeperEngine):
     def _follow(self, slots: Ints) -> None:
         """Draw the boxes of balls that shrank, and file anew where finer cells will do."""
         moved = np.empty(slots.size, dtype=np.int32)
-        space, deepest = self.around.space, (self._all.height, self._any.deepest(len(self.table)))
+        space, deepest = self.context.space, (self._all.height, self._any.deepest(len(self.table)))
         n = follow(
             self._filed, self.table.layout, self.results.layout.buffers, slots, (space.metric_code, space.bounds),
             deepest, moved,
@@ -229,7 +215,7 @@ class NearestEngine(KeeperEngine):
         """File all subscriptions anew, by the balls that they have."""
         self._start()
         self._filed = with_room(self._filed, self.table.slots.capacity)
-        self._all.know(self.around.vocabulary.capacity)
+        self._all.ensure_terms(self.context.vocabulary.capacity)
         self._build_all()
         self._file_any(self._of_all(self.table.used_slots)[1])
 

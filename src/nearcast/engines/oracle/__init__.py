@@ -5,6 +5,6 @@ other engines save is exactly this work, so the number of subscriptions tried, i
 compared with.
 """
 
-from nearcast.engines.oracle.engine import KeeperOracle, SimilarOracle, WithinOracle
+from nearcast.engines.oracle.engine import KeptOracle, SimilarOracle, WithinOracle
 
-__all__ = ["KeeperOracle", "SimilarOracle", "WithinOracle"]
+__all__ = ["KeptOracle", "SimilarOracle", "WithinOracle"]

@@ -1,4 +1,4 @@
-"""The engines that try every subscription: `WithinOracle`, `SimilarOracle` and `KeeperOracle`."""
+"""The engines that try every subscription: `WithinOracle`, `SimilarOracle` and `KeptOracle`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State
 from nearcast.columns.subscription_tables import PointTable, WithinTable
-from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
-from nearcast.engines.kept.engine import KeeperEngine
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
+from nearcast.engines.kept.engine import KeptEngine
 from nearcast.engines.live_search import LiveSearch, best_live, matching_similar, matching_within
 from nearcast.engines.oracle.match import Matches, keep_steps, match_similar, match_within
 from nearcast.window.window import Steps
@@ -21,23 +21,25 @@ _BATCH_ROOM = 4096  # least room for matches, beyond one for every subscription
 class _NotifierOracle:
     """What `Within` and `Similar` share: `match` tries every subscription, `matching` finds live messages for one."""
 
+    keeps_results = False
+
     def __init__(
         self,
         table: WithinTable | PointTable,
-        around: Surroundings,
+        context: EngineContext,
         match: Callable[..., Any],
         matching: Callable[..., Any],
     ) -> None:
-        self.around = around
+        self.context = context
         self.table = table
         self._match = match
-        self._search = LiveSearch(matching, around)
+        self._search = LiveSearch(matching, context)
         self._n_tried = 0
         self._n_matched = 0
 
     @property
     def _where(self) -> tuple[int, float]:
-        return self.around.space.metric_code, self.around.space.max_distance
+        return self.context.space.metric_code, self.context.space.max_distance
 
     def publish(self, steps: Steps) -> Changes:
         table = self.table
@@ -46,7 +48,7 @@ class _NotifierOracle:
             return NO_CHANGES
         size = max(_BATCH_ROOM, 2 * table.slots.capacity)
         room = Matches(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size))
-        live, vocabulary = self.around.live, self.around.vocabulary
+        live, vocabulary = self.context.live, self.context.vocabulary
         found: list[tuple[Ints, Ints, Floats]] = []
         event = 0
         while event < steps.arrivals.size:
@@ -68,13 +70,13 @@ class _NotifierOracle:
     def fill(self, slots: Ints) -> Changes:
         return self._search.fill(self.table.layout, slots)
 
-    def moved(self, slots: Ints, before: Array) -> Changes:
+    def move(self, slots: Ints, before: Array) -> Changes:
         return self._search.moved(self.table.layout, slots, before)
 
     def reweighed(self) -> None:
         """Nothing is filed."""
 
-    def find(self, slot: int) -> tuple[Ints, Floats]:
+    def result(self, slot: int) -> tuple[Ints, Floats]:
         return self._search.find(self.table.layout, slot)
 
     def check(self) -> None:
@@ -98,30 +100,30 @@ class _NotifierOracle:
 class WithinOracle(_NotifierOracle):
     """`Within` by brute force."""
 
-    def __init__(self, table: WithinTable, around: Surroundings) -> None:
-        super().__init__(table, around, match_within, matching_within)
+    def __init__(self, table: WithinTable, context: EngineContext) -> None:
+        super().__init__(table, context, match_within, matching_within)
 
 
 class SimilarOracle(_NotifierOracle):
     """`Similar` by brute force."""
 
-    def __init__(self, table: PointTable, around: Surroundings) -> None:
-        super().__init__(table, around, match_similar, matching_similar)
+    def __init__(self, table: PointTable, context: EngineContext) -> None:
+        super().__init__(table, context, match_similar, matching_similar)
 
 
-class KeeperOracle(KeeperEngine):
+class KeptOracle(KeptEngine):
     """`TopK` or `Nearest`: every arrival is offered to every subscription, and refills ask one after another."""
 
     name = "oracle"
 
-    def __init__(self, kind: int, table: PointTable, around: Surroundings) -> None:
-        super().__init__(kind, table, around)
+    def __init__(self, kind: int, table: PointTable, context: EngineContext) -> None:
+        super().__init__(kind, table, context)
         self._n_tried = 0
 
     def _take(self, steps: Steps, cursor: Longs) -> int:
         code: int = keep_steps(
-            self.kind, steps, cursor, self.around.live.table.layout, self.table.layout, self._where,
-            (self.around.vocabulary.idf, self._scratch()), self._found, self.results.layout, self.results.policy,
+            self.kind, steps, cursor, self.context.live.table.layout, self.table.layout, self._where,
+            (self.context.vocabulary.idf, self._scratch()), self._found, self.results.layout, self.results.policy,
         )  # fmt: skip
         return code
 
@@ -130,9 +132,9 @@ class KeeperOracle(KeeperEngine):
         return super().publish(steps)
 
     def _refill(self, slots: Ints, event: int, last: int, clock: int) -> None:
-        messages = self.around.live.table.layout
+        messages = self.context.live.table.layout
         for slot in slots.tolist():
-            found, ranks = best_live(self.kind, self.table, slot, self.results.limit(slot), self.around, last, clock)
+            found, ranks = best_live(self.kind, self.table, slot, self.results.limit(slot), self.context, last, clock)
             self.results.put(slot, messages, found, ranks, event)
 
     def stats(self) -> Stats:

@@ -21,6 +21,6 @@ it. New members of a leaf wait outside of its lists, removed ones stay marked, u
 """
 
 from nearcast.engines.similar.engine import SimilarStamp
-from nearcast.engines.similar.settings import FILTERS, STRATEGIES, Settings
+from nearcast.engines.similar.settings import FILTERS, STRATEGIES, StampSettings
 
-__all__ = ["FILTERS", "STRATEGIES", "Settings", "SimilarStamp"]
+__all__ = ["FILTERS", "STRATEGIES", "SimilarStamp", "StampSettings"]

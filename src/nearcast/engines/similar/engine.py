@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
 from nearcast.columns.subscription_tables import PointTable
-from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.live_search import LiveSearch, matching_similar
 from nearcast.engines.similar.candidates import COST, FILTER, VERIFY
 from nearcast.engines.similar.invariants import check_index
@@ -29,11 +27,11 @@ from nearcast.engines.similar.layout import (
     TOKEN,
     Known,
     Matches,
-    Scratch,
+    StampScratch,
 )
 from nearcast.engines.similar.match import match_steps
 from nearcast.engines.similar.prefixes import WORD
-from nearcast.engines.similar.settings import Settings
+from nearcast.engines.similar.settings import StampSettings
 from nearcast.engines.similar.stamp_index import StampIndex
 from nearcast.window.window import Steps
 
@@ -45,12 +43,14 @@ _MOST_ROOM = 1 << 18  # and so many for more than one event
 class SimilarStamp:
     """Tells which `Similar` subscriptions a message matches, by prefixes filed under region and word."""
 
-    def __init__(self, table: PointTable, around: Surroundings, settings: Settings | None = None) -> None:
+    keeps_results = False
+
+    def __init__(self, table: PointTable, context: EngineContext, settings: StampSettings | None = None) -> None:
         self.table = table
-        self.around = around
-        self._search = LiveSearch(matching_similar, around)
-        self._index = StampIndex(around.space, settings or Settings())
-        self._scratch = Scratch(
+        self.context = context
+        self._search = LiveSearch(matching_similar, context)
+        self._index = StampIndex(context.space, settings or StampSettings())
+        self._scratch = StampScratch(
             self._search.dense(), np.zeros(MARKS, np.uint8), np.zeros(1, dtype=PROBE), np.zeros(0, dtype=WORD),
             np.zeros(0, dtype=TOKEN), np.zeros(0, np.int32), np.zeros(MOST_MEMBERS + 1, np.int64),
             np.zeros(MOST_MEMBERS + 1), np.zeros(MOST_RANKED), np.zeros(MOST_MEMBERS + 1, np.uint8),
@@ -59,18 +59,18 @@ class SimilarStamp:
         self._room = _room(_FIRST_ROOM)
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> StampSettings:
         return self._index.settings
 
     # Subscriptions
 
     def insert(self, slots: Ints) -> None:
-        self._index.insert(slots, self.table.layout, self.around.vocabulary.idf)
+        self._index.insert(slots, self.table.layout, self.context.vocabulary.idf)
 
     def remove(self, slots: Ints) -> None:
-        self._index.remove(slots, self.table.layout, self.around.vocabulary.idf)
+        self._index.remove(slots, self.table.layout, self.context.vocabulary.idf)
 
-    def moved(self, slots: Ints, before: Array) -> Changes:
+    def move(self, slots: Ints, before: Array) -> Changes:
         self.remove(slots)
         self.insert(slots)
         return self._search.moved(self.table.layout, slots, before)
@@ -82,12 +82,12 @@ class SimilarStamp:
     # Messages
 
     def publish(self, steps: Steps) -> Changes:
-        messages = self.around.live.table.layout
+        messages = self.context.live.table.layout
         arrivals = steps.arrivals[steps.arrivals >= 0]
         if not len(self.table) or not arrivals.size:
             return NO_CHANGES
         self._prepare(int(messages.rows["n_terms"][arrivals].max()))
-        known = Known(messages, self.table.layout, self.around.vocabulary.idf, self._index.where)
+        known = Known(messages, self.table.layout, self.context.vocabulary.idf, self._index.where)
         found: list[tuple[Ints, Ints, Floats]] = []
         event = 0
         while event < steps.arrivals.size:
@@ -119,7 +119,7 @@ class SimilarStamp:
     def fill(self, slots: Ints) -> Changes:
         return self._search.fill(self.table.layout, slots)
 
-    def find(self, slot: int) -> tuple[Ints, Floats]:
+    def result(self, slot: int) -> tuple[Ints, Floats]:
         return self._search.find(self.table.layout, slot)
 
     # Upkeep
@@ -129,7 +129,7 @@ class SimilarStamp:
         self._search.check()
         assert not scratch.marks.any(), "words must be taken back between calls"
         assert not scratch.counts.any(), "counts must be taken back between leaves"
-        check_index(self._index, self.table.layout, self.table.used_slots, self.around.vocabulary.idf)
+        check_index(self._index, self.table.layout, self.table.used_slots, self.context.vocabulary.idf)
 
     def stats(self) -> Stats:
         counters = self._scratch.counters
@@ -149,13 +149,12 @@ class SimilarStamp:
 
     def state(self) -> State:
         return {
-            "settings": asdict(self.settings),
             "index": self._index.state(),
             "counters": self._scratch.counters,
         }
 
     def load(self, state: State) -> None:
-        self._index = StampIndex(self.around.space, Settings(**state["settings"]))
+        self._index = StampIndex(self.context.space, self.settings)
         self._index.load(state["index"])
         self._scratch.counters[:] = state["counters"]
 

@@ -148,7 +148,7 @@ class Known(NamedTuple):
     where: tuple[int, float]  # metric, max_distance
 
 
-class Scratch(NamedTuple):
+class StampScratch(NamedTuple):
     """What matching works with; kept from one message to the next."""
 
     dense: Floats  # float64[n_terms]: the scattered message, all zeros between messages

@@ -23,6 +23,6 @@ their groups that their new keys have, so that all bounds are right at every mom
 """
 
 from nearcast.engines.topk.engine import TopKSkype
-from nearcast.engines.topk.settings import Settings
+from nearcast.engines.topk.settings import SkypeSettings
 
-__all__ = ["Settings", "TopKSkype"]
+__all__ = ["SkypeSettings", "TopKSkype"]

@@ -6,32 +6,30 @@ import numpy as np
 
 from nearcast.columns.arena import Ints, Longs, State, with_room
 from nearcast.columns.subscription_tables import PointTable
-from nearcast.engines.contract import Changes, Stats, Surroundings
+from nearcast.engines.contract import Changes, EngineContext, Stats
 from nearcast.engines.exact import TOPK
-from nearcast.engines.kept.engine import KeeperEngine, policy_of
+from nearcast.engines.kept.engine import KeptEngine, policy_of
 from nearcast.engines.topk.events import take_steps
 from nearcast.engines.topk.invariants import check_index
 from nearcast.engines.topk.layout import CANDIDATE, MANY
 from nearcast.engines.topk.match import Probe
 from nearcast.engines.topk.moves import moved
-from nearcast.engines.topk.settings import STRATEGIES, Settings
-from nearcast.engines.topk.skype_index import SubscriptionIndex
+from nearcast.engines.topk.settings import SkypeSettings
+from nearcast.engines.topk.skype_index import SkypeIndex
 from nearcast.window.window import Steps
 
 _FIRST_ROOM = 1024
 
 
-class TopKSkype(KeeperEngine):
+class TopKSkype(KeptEngine):
     """`TopK` by a subscription index of cells and groups, and by cost-based k-skybands."""
 
     name = "skype"
 
-    def __init__(self, table: PointTable, around: Surroundings, settings: Settings | None = None) -> None:
-        self.settings = settings or Settings()
-        super().__init__(
-            TOPK, table, around, policy_of(around, STRATEGIES[self.settings.strategy], self.settings.share)
-        )
-        self.index = SubscriptionIndex(around.space, self.settings)
+    def __init__(self, table: PointTable, context: EngineContext, settings: SkypeSettings | None = None) -> None:
+        self.settings = settings or SkypeSettings()
+        super().__init__(TOPK, table, context, policy_of(context, self.settings.strategy, self.settings.share))
+        self.index = SkypeIndex(context.space, self.settings)
         nothing = np.zeros(0)
         self._probe = Probe(
             np.zeros(0, np.int32), nothing, nothing, nothing, np.zeros(0, np.int64), np.zeros(_FIRST_ROOM, CANDIDATE)
@@ -42,7 +40,7 @@ class TopKSkype(KeeperEngine):
         self._file(slots)
 
     def _file(self, slots: Ints) -> None:
-        self.index.file(slots, self.table.layout, self.around.vocabulary.idf, self.results.layout.buffers)
+        self.index.file(slots, self.table.layout, self.context.vocabulary.idf, self.results.layout.buffers)
 
     def remove(self, slots: Ints) -> None:
         self.index.unfile(slots, self.table.layout)
@@ -52,19 +50,19 @@ class TopKSkype(KeeperEngine):
         self.index.clear()
         self._file(self.table.used_slots)
 
-    def refresh(self, slots: Ints) -> Changes:
+    def fill(self, slots: Ints) -> Changes:
         elsewhere = moved(self.index.layout.faces, slots, self.table.layout.rows, self.index.shape.metric)
         if elsewhere.size:
             self.index.unfile(elsewhere, self.table.layout)
             self._file(elsewhere)
-        return super().refresh(slots)
+        return super().fill(slots)
 
     def _refill(self, slots: Ints, event: int, last: int, clock: int) -> None:
         super()._refill(slots, event, last, clock)
-        self.index.refile(slots, self.table.layout, self.around.vocabulary.idf, self.results.layout.buffers)
+        self.index.refile(slots, self.table.layout, self.context.vocabulary.idf, self.results.layout.buffers)
 
     def publish(self, steps: Steps) -> Changes:
-        n_terms = self.around.live.table.layout.rows["n_terms"][steps.arrivals[steps.arrivals >= 0]]
+        n_terms = self.context.live.table.layout.rows["n_terms"][steps.arrivals[steps.arrivals >= 0]]
         most = int(n_terms.max(initial=0))
         old = self._probe
         self._probe = Probe(
@@ -80,8 +78,8 @@ class TopKSkype(KeeperEngine):
     def _take(self, steps: Steps, cursor: Longs) -> int:
         code: int = take_steps(
             (self.index.layout, self.index.shape), steps, cursor,
-            (self.around.live.table.layout, self.table.layout), self._where,
-            (self.around.vocabulary.idf, self._scratch(), self.settings.prune_groups), (self._probe, self._found),
+            (self.context.live.table.layout, self.table.layout), self._where,
+            (self.context.vocabulary.idf, self._scratch(), self.settings.prune_groups), (self._probe, self._found),
             (self.results.layout, self.results.policy),
         )  # fmt: skip
         return code

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nearcast.engines.kept.skyband import COST, KMAX, RATIO
-from nearcast.errors import InvalidInput
-
-STRATEGIES = {"cost": COST, "kmax": KMAX, "ratio": RATIO}
+from nearcast.engines.kept.skyband import check_strategy
+from nearcast.model.checks import flag, whole
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SkypeSettings:
     """Parameters of the subscription index and of the buffers.
 
     Parameters
@@ -36,13 +34,7 @@ class Settings:
     share: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.cell < 1:
-            raise InvalidInput("cell", self.cell, "must be >= 1")
-        if self.groups < 1:
-            raise InvalidInput("groups", self.groups, "must be >= 1")
-        if self.strategy not in STRATEGIES:
-            raise InvalidInput("strategy", self.strategy, f"must be one of {', '.join(STRATEGIES)}")
-        if self.strategy == "kmax" and not self.share >= 1:
-            raise InvalidInput("share", self.share, "must be >= 1 for kmax")
-        if self.strategy == "ratio" and not 0 <= self.share <= 1:
-            raise InvalidInput("share", self.share, "must be within [0, 1] for a ratio")
+        whole("cell", self.cell, 1)
+        whole("groups", self.groups, 1)
+        flag("prune_groups", self.prune_groups)
+        check_strategy(self.strategy, self.share)

@@ -29,7 +29,7 @@ from nearcast.engines.topk.layout import (
     Shape,
     SubscriptionLayout,
 )
-from nearcast.engines.topk.settings import Settings
+from nearcast.engines.topk.settings import SkypeSettings
 from nearcast.space.space import Space
 from nearcast.window.index.index import frame_of
 
@@ -48,10 +48,10 @@ _WORK = {
 }
 
 
-class SubscriptionIndex:
+class SkypeIndex:
     """Subscriptions by word, place, alpha and floor."""
 
-    def __init__(self, space: Space, settings: Settings) -> None:
+    def __init__(self, space: Space, settings: SkypeSettings) -> None:
         frame = frame_of(space)
         y, y_scale = frame.y, frame.y_scale
         if space.metric == "haversine":  # latitudes are taken by their sines

@@ -30,7 +30,7 @@ Every entry decides alone where its float32 box and inline words suffice; the ex
 rest.
 """
 
-from nearcast.engines.within.engine import WithinTree
-from nearcast.engines.within.settings import Settings
+from nearcast.engines.within.engine import WithinApTree
+from nearcast.engines.within.settings import ApTreeSettings
 
-__all__ = ["Settings", "WithinTree"]
+__all__ = ["ApTreeSettings", "WithinApTree"]

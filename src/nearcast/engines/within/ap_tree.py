@@ -8,7 +8,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, State, with_room
 from nearcast.columns.subscription_tables import WithinTable
-from nearcast.engines.contract import Surroundings
+from nearcast.engines.contract import EngineContext
 from nearcast.engines.within.arrays import TreeArrays
 from nearcast.engines.within.build.builder import Building
 from nearcast.engines.within.build.partition_cost import EVEN_CUTS, HEURISTIC_CUTS, OPTIMAL_CUTS
@@ -37,7 +37,7 @@ from nearcast.engines.within.settings import (
     KEYWORD_FIRST,
     OPTIMAL,
     SPACE_FIRST,
-    Settings,
+    ApTreeSettings,
 )
 from nearcast.engines.within.upkeep.drift import drift
 from nearcast.engines.within.upkeep.insert_remove import (
@@ -68,15 +68,15 @@ _MOST_LATE = 1024  # entries that wait for which room is kept
 _ALL_SLOTS = np.zeros(0, dtype=np.bool_)
 
 
-class Tree:
+class ApTree:
     """Entries of the subscriptions in a table, filed by words and space."""
 
-    def __init__(self, table: WithinTable, around: Surroundings, settings: Settings) -> None:
+    def __init__(self, table: WithinTable, context: EngineContext, settings: ApTreeSettings) -> None:
         self.table = table
-        self.around = around
+        self.context = context
         self.settings = settings
-        listing = around.live.window is not None and settings.messages == IN_LEAVES
-        self.lists = Lists(around) if listing else None
+        listing = context.live.window is not None and settings.messages == IN_LEAVES
+        self.lists = Lists(context) if listing else None
         self.arrays = TreeArrays()
         self.order = WordOrder()
         self.recent = RecentMessages()
@@ -104,7 +104,7 @@ class Tree:
 
         While lists catch up it is past what they catch up with: that turn came too early for them.
         """
-        last, heads = self.around.live.last, self.layout.heads
+        last, heads = self.context.live.last, self.layout.heads
         return last if heads[CURSOR] == NOTHING else max(last, int(heads[UP_TO]) + 1)
 
     # Building
@@ -122,7 +122,7 @@ class Tree:
         entries = self.order.entries(table, table.layout.rows[slots], slots)
         self._building.adopt(entries)
         lists = self.lists
-        if lists is not None and len(self.around.live.table) > _LISTED_PER_ENTRY * entries.size:
+        if lists is not None and len(self.context.live.table) > _LISTED_PER_ENTRY * entries.size:
             lists = None
         self._hang(ROOT, entries.size, since if lists is None else 0)
         self.layout.parts["now"][ROOT] = self.n_entries = entries.size
@@ -283,7 +283,7 @@ class Tree:
         if self._rebuild is not None:
             least, most = _ROWS_PER_CALL
             n_rows = min(most, max(least, _ROWS_PER_EVENT * n_events))
-            self._rebuild.order.know(self.order.ranks.size)
+            self._rebuild.order.ensure_terms(self.order.ranks.size)
             if self._rebuild.step(self.arrays, self.table, n_rows, self.work.path):
                 self._finish(self._rebuild, since)
         if self.lists is not None:
@@ -320,7 +320,7 @@ class Tree:
         """Bring the new subtree up to date, and let it take the place of the old one."""
         self._rebuild = None
         part, shadow, order, table = rebuild.part, rebuild.shadow, rebuild.order, self.table
-        order.know(self.order.ranks.size)
+        order.ensure_terms(self.order.ranks.size)
         changed = np.unique(np.concatenate([np.zeros(0, np.int32), *rebuild.changed]))
         if changed.size:
             stale = np.zeros(table.slots.capacity, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""The engine: `WithinTree` keeps `Within` subscriptions in an AP-Tree and matches arrivals against it."""
+"""The engine: `WithinApTree` keeps `Within` subscriptions in an AP-Tree and matches arrivals against it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
 from nearcast.columns.subscription_tables import WithinTable
-from nearcast.engines.contract import NO_CHANGES, Changes, Stats, Surroundings
-from nearcast.engines.within.ap_tree import Tree
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
+from nearcast.engines.within.ap_tree import ApTree
 from nearcast.engines.within.descend import CHUNK, Sent, new_wave, wider, with_terms
 from nearcast.engines.within.invariants import check_lists, check_tree
 from nearcast.engines.within.match import (
@@ -25,30 +25,33 @@ from nearcast.engines.within.match import (
     new_match,
     roomier,
 )
-from nearcast.engines.within.moving.answers import Telling
-from nearcast.engines.within.settings import Settings
+from nearcast.engines.within.moving.answers import MoveAnswers
+from nearcast.engines.within.settings import ApTreeSettings
 from nearcast.engines.within.shape import shape
 from nearcast.window.window import Steps
 
 
-class WithinTree:
+class WithinApTree:
     """`Within` by AP-Tree.
 
     Parameters
     ----------
     table
         The subscriptions.
-    around
+    context
         What all engines of a broker share.
     settings
         Parameters of the tree; the paper's by default.
     """
 
-    def __init__(self, table: WithinTable, around: Surroundings, settings: Settings | None = None) -> None:
+    keeps_results = False
+
+    def __init__(self, table: WithinTable, context: EngineContext, settings: ApTreeSettings | None = None) -> None:
         self.table = table
-        self.around = around
-        self.tree = Tree(table, around, settings or Settings())
-        self._telling = Telling(self.tree)
+        self.context = context
+        self.settings = settings or ApTreeSettings()
+        self.tree = ApTree(table, context, self.settings)
+        self._answers = MoveAnswers(self.tree)
         self._n_messages = 0
         self._room = new_match(4096 if self.tree.lists is not None else 0)
         self._wave = new_wave()
@@ -56,7 +59,7 @@ class WithinTree:
 
     def insert(self, slots: Ints) -> None:
         tree, since = self.tree, self.tree.since
-        tree.order.know(self.around.vocabulary.capacity)
+        tree.order.ensure_terms(self.context.vocabulary.capacity)
         if slots.size > tree.n_entries:
             tree.build(since)
         else:
@@ -71,10 +74,10 @@ class WithinTree:
             self.tree.lists.passed(steps)
         if not len(self.table) or not steps.arrivals.size:
             return NO_CHANGES
-        live, vocabulary, tree = self.around.live, self.around.vocabulary, self.tree
-        tree.order.know(vocabulary.capacity)
+        live, vocabulary, tree = self.context.live, self.context.vocabulary, self.tree
+        tree.order.ensure_terms(vocabulary.capacity)
         room = self._ready()
-        space = self.around.space
+        space = self.context.space
         sent = Sent(steps.arrivals, live.table.layout, tree.order.ranks, space.metric_code)
         check = Check(self.table.layout, steps.clocks, (space.metric_code, space.max_distance), vocabulary.idf)
         found: list[tuple[Ints, Ints, Ints]] = []
@@ -104,24 +107,24 @@ class WithinTree:
 
     def _ready(self) -> Match:
         """Room for all terms, and for all subscriptions once any has several clauses."""
-        room, n_terms = self._room, self.around.vocabulary.idf.size
+        room, n_terms = self._room, self.context.vocabulary.idf.size
         n_stamps = self.table.slots.capacity if self.tree.n_entries > len(self.table) else 0
         self._wave = with_terms(self._wave, self.tree.order.ranks.size)
         self._room = room._replace(
             present=with_room(room.present, n_terms),
-            dense=self._telling.search.dense(),
+            dense=self._answers.search.dense(),
             stamps=with_room(room.stamps, n_stamps),
         )
         return self._room
 
     def fill(self, slots: Ints) -> Changes:
-        return self._telling.fill(slots)
+        return self._answers.fill(slots)
 
-    def moved(self, slots: Ints, before: Array) -> Changes:
+    def move(self, slots: Ints, before: Array) -> Changes:
         tree, rows = self.tree, self.table.rows
         tree.velocities.moved(slots, before, rows[slots], self.table.slots.capacity)
         tree.velocities.passed(0, slots.size, len(self.table))
-        changes = self._telling.moved(slots, before)
+        changes = self._answers.moved(slots, before)
         tree.moved(slots, tree.since)
         tree.keep(slots.size, tree.since)
         return changes
@@ -129,11 +132,11 @@ class WithinTree:
     def reweighed(self) -> None:
         """Weights play no part here."""
 
-    def find(self, slot: int) -> tuple[Ints, Floats]:
-        return self._telling.search.find(self.table.layout, slot)
+    def result(self, slot: int) -> tuple[Ints, Floats]:
+        return self._answers.search.find(self.table.layout, slot)
 
     def check(self) -> None:
-        self._telling.check()
+        self._answers.check()
         check_tree(self.tree)
         check_lists(self.tree)
 
@@ -155,9 +158,9 @@ class WithinTree:
             "merges": tree.n_merges,
             "rebuilds": tree.n_rebuilds,
             "rebuilding": tree.rebuilding,
-            "following": self._telling.work,
+            "following": self._answers.work,
             "tree": shape(tree.layout),
-            "bytes": tree.nbytes + self._telling.nbytes + sum(array.nbytes for array in scratch),
+            "bytes": tree.nbytes + self._answers.nbytes + sum(array.nbytes for array in scratch),
         }
 
     def state(self) -> State:

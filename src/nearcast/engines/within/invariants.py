@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from nearcast.engines.within.ap_tree import Tree
+from nearcast.engines.within.ap_tree import ApTree
 from nearcast.engines.within.arrays import class_room
 from nearcast.engines.within.descend import CHUNK, Sent, find_leaves, new_wave, wider, with_terms
 from nearcast.engines.within.layout import KEYWORD, LISTED_ROWS, N_LEAVES, NO_NODE, NOTHING, ROOT
@@ -15,7 +15,7 @@ from nearcast.engines.within.paths import trace
 from nearcast.jit import NEED_ROOM
 
 
-def check_tree(tree: Tree) -> None:
+def check_tree(tree: ApTree) -> None:
     """Assert that every entry stands exactly where it belongs, and that weights and links are right."""
     layout, table = tree.layout, tree.table
     held: dict[int, set[tuple[int, int]]] = {}  # by part of a leaf: (slot, tags) of its entries
@@ -48,7 +48,7 @@ def check_tree(tree: Tree) -> None:
     assert len(table) <= tree.n_entries
 
 
-def _check_entries(tree: Tree, held: dict[int, set[tuple[int, int]]], weights: dict[int, int]) -> None:
+def _check_entries(tree: ApTree, held: dict[int, set[tuple[int, int]]], weights: dict[int, int]) -> None:
     layout, slots = tree.layout, tree.table.used_slots
     entries = tree.order.entries(tree.table, tree.table.rows[slots], slots)
     path, ranks = np.zeros(1 << 16, np.int32), np.zeros(1 << 16, np.int32)
@@ -67,13 +67,13 @@ def _check_entries(tree: Tree, held: dict[int, set[tuple[int, int]]], weights: d
     assert counts == weights, "the weight of a part is the number of entries below it"
 
 
-def check_lists(tree: Tree) -> None:
+def check_lists(tree: ApTree) -> None:
     """Assert that every list has all live messages that it claims to have, and that its range is its own."""
     if tree.lists is None:
         return
-    layout, around = tree.layout, tree.around
-    messages, now = around.live.table.layout, tree.lists.now
-    tree.order.know(around.vocabulary.capacity)
+    layout, context = tree.layout, tree.context
+    messages, now = context.live.table.layout, tree.lists.now
+    tree.order.ensure_terms(context.vocabulary.capacity)
     listed: dict[int, set[int]] = {}
     n_rows, taken = 0, []
     for leaf in range(layout.heads[N_LEAVES]):
@@ -93,8 +93,8 @@ def check_lists(tree: Tree) -> None:
     taken.sort()
     assert all(end <= start for (_, end), (start, _) in pairwise(taken)), "ranges do not overlap"
     wave = with_terms(new_wave(), tree.order.ranks.size)
-    slots = around.live.table.live_slots
-    sent = Sent(slots, messages, tree.order.ranks, around.space.metric_code)
+    slots = context.live.table.live_slots
+    sent = Sent(slots, messages, tree.order.ranks, context.space.metric_code)
     for first in range(0, slots.size, CHUNK):
         while (n := find_leaves(layout, sent, first, min(first + CHUNK, slots.size), ROOT, wave)) == NEED_ROOM:
             wave = wider(wave)

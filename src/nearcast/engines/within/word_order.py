@@ -27,7 +27,7 @@ class WordOrder:
     def of(cls, table: WithinTable, recent: RecentMessages, n_terms: int) -> WordOrder:
         """Words that the recent messages hold least come first, then those that subscriptions ask for least."""
         order = cls()
-        order.know(n_terms)
+        order.ensure_terms(n_terms)
         counts = np.zeros(order.ranks.size, dtype=np.int64)
         count_words(table.layout, table.used_slots, counts)
         asked = np.flatnonzero(counts)
@@ -42,7 +42,7 @@ class WordOrder:
         """How many ranks are in use."""
         return self._n_first - self.lowest
 
-    def know(self, n_terms: int) -> None:
+    def ensure_terms(self, n_terms: int) -> None:
         """Terms up to this number may come."""
         known = self.ranks.size
         if n_terms > known:

@@ -11,7 +11,7 @@ from nearcast.jit import kernel
 from nearcast.space.distance import distance, ssim
 from nearcast.space.space import Space
 from nearcast.window.index.candidates import holds, lies_inside
-from nearcast.window.index.query import ALL, ANY, TOPK, Moment, Question
+from nearcast.window.index.query import ALL, ANY, BY_SCORE, Moment, Question
 from nearcast.window.index.segments import is_alive
 
 
@@ -34,7 +34,7 @@ def score_all(messages, stored, space, idf, question, dense, moment, keys):
         if hits == 0 or (question.mode == ALL and hits < n_words):
             continue
         keys[i] = distance(space[0], question.x, question.y, row.x, row.y)
-        if question.mode == TOPK:
+        if question.mode == BY_SCORE:
             near = ssim(keys[i], space[1])
             keys[i] = -topk_score(question.alpha, near, dot(messages, slots[i], idf, dense), question.norm, row.norm)
 

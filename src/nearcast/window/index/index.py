@@ -25,16 +25,16 @@ from nearcast.window.index.postings import WAY
 from nearcast.window.index.query import (
     ALL,
     ANY,
+    BY_SCORE,
     LEAVES,
     N_COUNTERS,
     NODES,
     POSTINGS,
     SEARCHES,
-    TOPK,
     VERIFIED,
     Moment,
     Question,
-    Scratch,
+    SearchScratch,
 )
 from nearcast.window.index.search import search
 
@@ -252,7 +252,7 @@ class MessageIndex:
         self, messages: MessageLayout, idf: Floats, question: Question, terms: Ints, weights: Floats, moment: Moment
     ) -> tuple[Ints, Floats]:
         """Slots and scores of the k best live messages that share a word, best first; `weights` are count * idf."""
-        assert question.mode == TOPK
+        assert question.mode == BY_SCORE
         return self._ask(messages, idf, question, terms, weights, moment)
 
     def nearest(
@@ -276,7 +276,7 @@ class MessageIndex:
         best = self._scratch.best[:n]
         return best["slot"].copy(), best["key"].copy()
 
-    def room_for(self, n_terms: int, k: int) -> Scratch:
+    def room_for(self, n_terms: int, k: int) -> SearchScratch:
         """The index's own scratch, grown for searches of up to so many words and results, until the index changes."""
         own = self._scratch
         if (
@@ -288,7 +288,7 @@ class MessageIndex:
             self._scratch = self.scratch(n_terms, k)
         return self._scratch
 
-    def scratch(self, n_terms: int, k: int) -> Scratch:
+    def scratch(self, n_terms: int, k: int) -> SearchScratch:
         """Room for searches of up to so many words and results, until the index has grown to twice its size."""
         old = self._scratch
         k = max(min(k, 2 * self._pools["members"].array.size + RECENT_ROOM), old.best.size)
@@ -370,9 +370,9 @@ class MessageIndex:
         self._recent[: self._n_recent] = state["recent"]
 
 
-def make_scratch(k: int, n_terms: int, n_segments: int, n_nodes: int) -> Scratch:
+def make_scratch(k: int, n_terms: int, n_segments: int, n_nodes: int) -> SearchScratch:
     """Room for the k best and so many words, over so many segments and nodes."""
-    return Scratch(
+    return SearchScratch(
         np.zeros(k, dtype=BEST),
         np.zeros(k, dtype=BEST),
         np.zeros(LATER_ROOM, dtype=LATER),

@@ -22,11 +22,11 @@ from nearcast.window.index.heaps import offer, pop, push
 from nearcast.window.index.postings import first_posting
 from nearcast.window.index.query import (
     ALL,
+    BY_SCORE,
     LEAVES,
     LOOSE,
     NODES,
     POSTINGS,
-    TOPK,
     VERIFIED,
     bound_of,
     key_of,
@@ -139,7 +139,7 @@ def push_children(boxes, tallies, aim, limit, queue, n_queue, segment, place):
     """
     s, node = place
     first = (node << FAN_BITS) + 1
-    share = 1.0 - aim.alpha if aim.mode == TOPK else 0.0
+    share = 1.0 - aim.alpha if aim.mode == BY_SCORE else 0.0
     floor = bound_of(aim, box_squared(aim.x, aim.y, aim.z, boxes[segment.box_start + node]), 0.0) - LOOSE
     for child in range(FAN):
         tally = tallies[child]
@@ -212,7 +212,7 @@ def sift_leaf(members, base, tallies, touched, n_touched, aim, moment, limits):
     their `text`, and the newest message that is gone by count.
     """
     limit, floor, defers, oldest = limits
-    share = 1.0 - aim.alpha if aim.mode == TOPK else 0.0
+    share = 1.0 - aim.alpha if aim.mode == BY_SCORE else 0.0
     n_left = 0
     for i in range(n_touched):
         rank = touched[i]
@@ -329,7 +329,7 @@ def search_nodes(index, messages, idf, question, terms, dense, moment, task):
         n_rest += dense[terms[i]] > 0.0
     sure, later = scratch.sure, scratch.later
     oldest = max(index.oldest, moment.since, moment.last - moment.newest)
-    defers, n_sure, n_later = aim.mode == TOPK and nothing_expires(segments, moment.clock), n, 0
+    defers, n_sure, n_later = aim.mode == BY_SCORE and nothing_expires(segments, moment.clock), n, 0
     for i in range(n):
         sure[i].key, sure[i].sequence, sure[i].slot = best[i].key, best[i].sequence, best[i].slot
     limit = limit_of(aim, best, n)

@@ -13,7 +13,7 @@ from nearcast.space.distance import distance, ssim
 from nearcast.space.hilbert import at_least, at_most, squared_limit
 from nearcast.window.index.segments import bit_of
 
-TOPK, ALL, ANY = range(3)
+BY_SCORE, ALL, ANY = range(3)
 
 SEARCHES, NODES, LEAVES, POSTINGS, VERIFIED = range(5)  # positions of the work counters
 N_COUNTERS = 5
@@ -24,7 +24,7 @@ _BLURRED = 1e-11  # and by less than this, where it is tiny
 
 
 class Question(NamedTuple):
-    """What is asked, `mode` being TOPK, ALL or ANY; `alpha` and `norm`, of the tf-idf vector, matter for TOPK alone."""
+    """What is asked. `mode` is BY_SCORE, ALL or ANY; only BY_SCORE needs `alpha` and `norm`, of the tf-idf vector."""
 
     mode: int
     x: float
@@ -58,7 +58,7 @@ class Aim(NamedTuple):
     bits: int  # `bit_of` its words
 
 
-class Scratch(NamedTuple):
+class SearchScratch(NamedTuple):
     """Room for one search at a time, and where its answer is."""
 
     best: Array  # BEST[>= k]: the answer
@@ -76,7 +76,7 @@ class Scratch(NamedTuple):
 @inlined
 def bound_of(aim, squared, text):
     """What no message beats whose point lies that far away, squared, and whose cosine is at most `text`."""
-    if aim.mode != TOPK:
+    if aim.mode != BY_SCORE:
         return squared
     near = max(0.0, 1.0 - at_least(aim.metric, squared) / aim.max_distance)
     return -(aim.alpha * near + (1.0 - aim.alpha) * text) - LOOSE
@@ -94,7 +94,7 @@ def limit_of(aim, best, n):
     """The bound beyond which nothing enters the answer any more."""
     if n < aim.k:
         return np.inf
-    return best[0].key if aim.mode == TOPK else squared_limit(aim.metric, best[0].key)
+    return best[0].key if aim.mode == BY_SCORE else squared_limit(aim.metric, best[0].key)
 
 
 @inlined
@@ -119,11 +119,11 @@ def fresh_dot(words, counts, row, idf, dense, bits):
 def key_of(row, words, counts, idf, dense, question, aim):
     """The exact distance of a message, or minus its exact score; NaN if it was tried already."""
     total = 0.0
-    if question.mode == TOPK:
+    if question.mode == BY_SCORE:
         total = fresh_dot(words, counts, row, idf, dense, aim.bits)
         if total < 0.0:
             return np.nan
     key = distance(aim.metric, question.x, question.y, row.x, row.y)
-    if question.mode != TOPK:
+    if question.mode != BY_SCORE:
         return key
     return -topk_score(question.alpha, ssim(key, aim.max_distance), total, question.norm, row.norm)

@@ -14,7 +14,7 @@ from nearcast.space.hilbert import to_point
 from nearcast.window.index.heaps import sort_best
 from nearcast.window.index.nodes import search_nodes
 from nearcast.window.index.postings import find_ways
-from nearcast.window.index.query import ALL, SEARCHES, TOPK, Aim
+from nearcast.window.index.query import ALL, BY_SCORE, SEARCHES, Aim
 from nearcast.window.index.rare_words import scan_rare, scan_recent
 from nearcast.window.index.segments import FAN, bit_of
 
@@ -24,7 +24,7 @@ def search(index, messages, idf, question, terms, dense, moment, scratch):
     """Write the k best live messages to `scratch.best`, best first; returns how many there are, or NEED_ROOM.
 
     `terms` are the distinct words of the question, `dense` holds their weights and is 0 elsewhere: count * idf for
-    TOPK, anything positive for ALL and ANY. On return `key` is the score (TOPK) or the distance (ALL, ANY).
+    BY_SCORE, anything positive for ALL and ANY. On return `key` is the score (BY_SCORE) or the distance (ALL, ANY).
     """
     best, n_terms = scratch.best, terms.size
     k = min(question.k, index.members.size + index.recent.size)
@@ -41,13 +41,13 @@ def search(index, messages, idf, question, terms, dense, moment, scratch):
     scratch.work[SEARCHES] += 1
     n = scan_recent(index, messages, idf, question, terms, dense, moment, scratch, aim)
     find_ways(index, question, terms, dense, moment, scratch.ways)
-    if question.mode == TOPK:
+    if question.mode == BY_SCORE:
         n = scan_rare(index, messages, idf, question, terms, dense, moment, (scratch, aim, n))
     n = search_nodes(index, messages, idf, question, terms, dense, moment, (scratch, aim, n))
     for i in range(n_terms):
         dense[terms[i]] = abs(dense[terms[i]])
     sort_best(best, n)
-    if question.mode == TOPK:
+    if question.mode == BY_SCORE:
         for i in range(n):
             best[i].key = -best[i].key
     return n

@@ -135,11 +135,11 @@ CLOSED, OPEN = [LOWER, LOWER, UPPER, UPPER], [-math.inf, LOWER, UPPER, math.inf]
     LINES,
 )
 @example([([-1.0, 9.0], [0.0, 8.0])], [], CLOSED, np.array([4.0]), np.array([]))
-def test_grid_cost(boxes: Boxes, places: list[Interval], around: Interval, x_lines: Floats, y_lines: Floats) -> None:
+def test_grid_cost(boxes: Boxes, places: list[Interval], context: Interval, x_lines: Floats, y_lines: Floats) -> None:
     rows = np.array([(x0, y0, x1, y1) for (x0, x1), (y0, y1) in boxes], dtype=np.float64).reshape(-1, 4)
     points = np.array(places, dtype=np.float64).reshape(-1, 2)
     weights, counts = np.full(40, 77, dtype=np.int32), np.full(40, 77, dtype=np.int32)
-    region = np.array(around)
+    region = np.array(context)
     cost = grid_cost(rows, points, region, np.array(CLOSED), x_lines, y_lines, weights, counts)
     assert cost == pytest.approx(plain_grid_cost(boxes, places, region, x_lines, y_lines))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from typing import Any
 
 import pytest
@@ -11,13 +10,13 @@ from compare import identical
 from contract.contenders import Contender, Judge, Town, broker_class, engine_of
 
 import nearcast as nc
-from nearcast.engines.within import Settings, WithinTree
+from nearcast.engines.within import ApTreeSettings
 from nearcast.engines.within.layout import LISTED_ROWS, N_LEAVES
 from nearcast.model.event import Move
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-SMALL = Contender("within", "tree", partial(WithinTree, settings=Settings(fanout=4, leaf=2, drift=float("inf"))))
-BY_INDEX = Contender("within", "tree", partial(WithinTree, settings=Settings(fanout=4, leaf=2, messages="index")))
+SMALL = Contender("within", "tree", ApTreeSettings(fanout=4, leaf=2, drift=float("inf")))
+BY_INDEX = Contender("within", "tree", ApTreeSettings(fanout=4, leaf=2, messages="index"))
 
 
 def listed(broker: nc.Broker, kind: Contender = SMALL) -> int:
@@ -125,7 +124,7 @@ def test_sweeping_gives_back_what_nobody_visits() -> None:
     n_dead = 0
     for leaf in tree.layout.leaves[: tree.layout.heads[N_LEAVES]]:
         rows = tree.layout.listed[leaf["message_start"] : leaf["message_start"] + leaf["n_messages"]]
-        n_dead += int((broker._live.table.layout.rows["sequence"][rows["slot"]] != rows["mark"]).sum())
+        n_dead += int((broker.parts.context.live.table.layout.rows["sequence"][rows["slot"]] != rows["mark"]).sum())
     assert n_dead < peak // 4
 
 

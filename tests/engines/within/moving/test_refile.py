@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from contract.contenders import Contender, Judge, Town, broker_class, engine_of,
 from strategies import Seeded, StreamMaker, make_setting
 
 import nearcast as nc
-from nearcast.engines.within import Settings, WithinTree
+from nearcast.engines.within import ApTreeSettings
 from nearcast.errors import InvalidInput
 from nearcast.model.event import Move
 from nearcast.model.query import Within
@@ -21,14 +20,14 @@ COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 N_SEEDS, N_EVENTS, N_ROUNDS = (12, 150, 12) if COMPILED else (2, 60, 2)
 METHODS = ("publish", "publish", "publish", "move", "move", "move", "subscribe", "unsubscribe", "advance")
 SETTINGS = [
-    Settings(fanout=4, leaf=2, drift=0.01),
-    Settings(fanout=4, leaf=4, drift=float("inf"), priority="space"),
-    Settings(fanout=4, leaf=2, drift=0.01, messages="index"),
+    ApTreeSettings(fanout=4, leaf=2, drift=0.01),
+    ApTreeSettings(fanout=4, leaf=4, drift=float("inf"), priority="space"),
+    ApTreeSettings(fanout=4, leaf=2, drift=0.01, messages="index"),
 ]
 
 
-def contender(settings: Settings) -> Contender:
-    return Contender("within", "tree", partial(WithinTree, settings=settings))
+def contender(settings: ApTreeSettings) -> Contender:
+    return Contender("within", "tree", settings)
 
 
 def told(broker: nc.Broker, event: Any) -> list[Any] | str:
@@ -39,7 +38,7 @@ def told(broker: nc.Broker, event: Any) -> list[Any] | str:
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=repr)
-def test_streams_of_moves(settings: Settings) -> None:
+def test_streams_of_moves(settings: ApTreeSettings) -> None:
     """All kinds of regions, plain and on the globe, with every kind of window and none."""
     for seed in range(N_SEEDS):
         source = Seeded(1000 + seed)
@@ -75,7 +74,7 @@ WINDOWS = WINDOWS if COMPILED else WINDOWS[2:3]  # plain Python is slow
 
 @pytest.mark.parametrize("window", WINDOWS, ids=repr)
 @pytest.mark.parametrize("settings", SETTINGS, ids=repr)
-def test_a_town_on_the_move(settings: Settings, window: nc.Window | None) -> None:
+def test_a_town_on_the_move(settings: ApTreeSettings, window: nc.Window | None) -> None:
     """Small steps and large ones, cells that empty and fill again, leaves that split and nodes that merge."""
     town = Town(21)
     kind = contender(settings)
@@ -110,7 +109,7 @@ def test_a_town_on_the_move(settings: Settings, window: nc.Window | None) -> Non
 def test_a_move_inside_a_cell_scans_nothing_that_stays() -> None:
     """A box that keeps holding a whole cell need not look at its messages."""
     town = Town(3)
-    kind = contender(Settings(fanout=16, leaf=2, priority="space"))
+    kind = contender(ApTreeSettings(fanout=16, leaf=2, priority="space"))
     broker = broker_class(kind)(town.space, nc.Window(count=500))
     spread = [(n, Within(nc.Box(n % 16, n // 16, n % 16 + 0.5, n // 16 + 0.5), "word0")) for n in range(256)]
     broker.subscribe_many([*spread, (999, Within(nc.Box(-0.5, -0.5, 16.5, 16.5), "word0"))])

@@ -10,6 +10,6 @@ Ranges shrink and grow with every result. Entries that are left behind carry an 
 and are removed when a message comes by, or are used again if the subscription comes back.
 """
 
-from nearcast.engines.nearest.aoiq.tree import OrderedIndex, Settings
+from nearcast.engines.nearest.aoiq.tree import AoiqSettings, AoiqTree
 
-__all__ = ["OrderedIndex", "Settings"]
+__all__ = ["AoiqSettings", "AoiqTree"]

@@ -48,6 +48,7 @@ from nearcast.engines.nearest.aoiq.match import collect_many, scan_blocks
 from nearcast.engines.nearest.aoiq.sweep import sweep_lists, sweep_prefixes
 from nearcast.errors import InvalidInput
 from nearcast.jit import NEED_ROOM, kernel
+from nearcast.model.checks import number, whole
 from nearcast.space.space import Space
 from nearcast.window.window import Steps
 
@@ -57,7 +58,7 @@ _MEMORY = 1 << 20  # messages after which what was seen counts half
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AoiqSettings:
     """Parameters of the AOIQ-tree, the paper's by default.
 
     Parameters
@@ -75,11 +76,9 @@ class Settings:
     update_ratio: float = 0.001
 
     def __post_init__(self) -> None:
-        if not 1 <= self.words <= MOST_WORDS:
-            raise InvalidInput("words", self.words, f"must be from 1 to {MOST_WORDS}")
-        if not 0 <= self.height <= DEEPEST:
-            raise InvalidInput("height", self.height, f"must be from 0 to {DEEPEST}")
-        if not 0 < self.update_ratio <= 1:
+        whole("words", self.words, 1, MOST_WORDS)
+        whole("height", self.height, 0, DEEPEST)
+        if not 0 < number("update_ratio", self.update_ratio) <= 1:
             raise InvalidInput("update_ratio", self.update_ratio, "must be > 0 and <= 1")
 
 
@@ -113,10 +112,10 @@ def _empty(n_terms: int) -> TreeLayout:
     )  # fmt: skip
 
 
-class OrderedIndex:
+class AoiqTree:
     """Subscriptions by node and words."""
 
-    def __init__(self, space: Space, settings: Settings) -> None:
+    def __init__(self, space: Space, settings: AoiqSettings) -> None:
         self._where = (space.metric_code, space.bounds)
         self._settings = (settings.words, settings.height, float(settings.update_ratio))
         self.height = settings.height
@@ -130,7 +129,7 @@ class OrderedIndex:
         self._n_filed = 0  # subscriptions
         self._n_rebuilds = 0
 
-    def know(self, n_terms: int) -> None:
+    def ensure_terms(self, n_terms: int) -> None:
         """Terms up to this number may come."""
         known = self._habits.ranks.size
         if n_terms > known:

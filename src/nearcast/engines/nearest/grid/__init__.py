@@ -7,6 +7,6 @@ everything. When a ball has shrunk to half, its subscription moves to a finer gr
 are told by their generation and removed when a message comes by.
 """
 
-from nearcast.engines.nearest.grid.grid import GridIndex, Settings
+from nearcast.engines.nearest.grid.grid import GridPyramid, GridSettings
 
-__all__ = ["GridIndex", "Settings"]
+__all__ = ["GridPyramid", "GridSettings"]

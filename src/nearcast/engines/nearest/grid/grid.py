@@ -35,7 +35,7 @@ from nearcast.engines.nearest.grid.layout import (
 )
 from nearcast.engines.nearest.grid.match import find_many
 from nearcast.engines.nearest.grid.sweep import pack, sweep_some
-from nearcast.errors import InvalidInput
+from nearcast.model.checks import whole
 from nearcast.space.space import Space
 from nearcast.window.window import Steps
 
@@ -44,7 +44,7 @@ _PACE = 8  # places of lists, and slots, that are looked at for each subscriptio
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class GridSettings:
     """Parameters of the grid.
 
     Parameters
@@ -56,14 +56,14 @@ class Settings:
     finest: int | None = None
 
     def __post_init__(self) -> None:
-        if self.finest is not None and not 0 <= self.finest <= DEEPEST:
-            raise InvalidInput("finest", self.finest, f"must be from 0 to {DEEPEST}")
+        if self.finest is not None:
+            whole("finest", self.finest, 0, DEEPEST)
 
 
-class GridIndex:
+class GridPyramid:
     """Subscriptions by cell and word."""
 
-    def __init__(self, space: Space, settings: Settings) -> None:
+    def __init__(self, space: Space, settings: GridSettings) -> None:
         self._where = (space.metric_code, space.bounds)
         self._settings = settings
         self._layout = GridLayout(

@@ -15,8 +15,8 @@ from nearcast.engines.nearest.grid.layout import (
     NO_BLOCK,
     NO_LIST,
     TAKEN,
-    around,
     cell_code,
+    context,
     hash_of,
     make_known,
     make_place,
@@ -115,10 +115,10 @@ def file_many(grid, filed, subscriptions, buffers, slots, where, deepest):
         column = cell_index(bounds[0], bounds[2], 1 << level, x)
         line = cell_index(bounds[1], bounds[3], 1 << level, row.y)
         box = pack_box(
-            around(bounds[0], bounds[2], level, column, own.x0),
-            around(bounds[1], bounds[3], level, line, own.y0),
-            around(bounds[0], bounds[2], level, column, own.x1),
-            around(bounds[1], bounds[3], level, line, own.y1),
+            context(bounds[0], bounds[2], level, column, own.x0),
+            context(bounds[1], bounds[3], level, line, own.y0),
+            context(bounds[0], bounds[2], level, column, own.x1),
+            context(bounds[1], bounds[3], level, line, own.y1),
         )
         cell = cell_code(level, column, line)
         heads[LEVELS] |= 1 << level

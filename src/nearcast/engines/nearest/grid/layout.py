@@ -131,7 +131,7 @@ def make_place(lists, place):
 
 
 @kernel
-def around(low, high, level, cell, value):
+def context(low, high, level, cell, value):
     """Where a value lies around a cell: steps from 0, half a cell before it, to 255, half a cell behind it and beyond.
 
     Never smaller when the value grows, so a place inside a box is inside its steps.

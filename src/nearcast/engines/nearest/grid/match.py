@@ -17,9 +17,9 @@ from nearcast.engines.nearest.grid.layout import (
     NO_BLOCK,
     TOUCHED,
     UNLINKED,
-    around,
     box_holds,
     cell_code,
+    context,
     hash_of,
     home_of,
     may_know,
@@ -58,8 +58,8 @@ def list_probes(grid, messages, message, x, y, bounds, probes):
                         prefetch(lists, home)
                         prefetch(lists, home + 3)  # it often is in the next line
                         if steps < 0:
-                            step_y = around(bounds[1], bounds[3], level, row, y)
-                            steps = np.int64(around(bounds[0], bounds[2], level, column, x) | step_y << 8)
+                            step_y = context(bounds[1], bounds[3], level, row, y)
+                            steps = np.int64(context(bounds[0], bounds[2], level, column, x) | step_y << 8)
                         probes[n] = steps << 32 | np.int64(wanted)
                         n += 1
         level += 1

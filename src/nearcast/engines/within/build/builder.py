@@ -6,7 +6,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, with_room
 from nearcast.engines.within.arrays import TreeArrays, class_of, class_room
-from nearcast.engines.within.build.partition_cost import Sample, Scratch, new_scratch
+from nearcast.engines.within.build.partition_cost import CutScratch, Sample, new_scratch
 from nearcast.engines.within.build.tasks import (
     BUDGET,
     DONE,
@@ -47,7 +47,7 @@ class Building:
         ints = [np.zeros(room, np.int32) for _ in range(4)]
         fill = np.zeros(fanout + 2, np.int64)
         self._builder = Builder._make([np.zeros(3, np.int64), np.zeros(room, TASK), np.zeros(0, ENTRY), *ints, fill])
-        self._scratch: Scratch = new_scratch(0, 0, fanout)
+        self._scratch: CutScratch = new_scratch(0, 0, fanout)
 
     @property
     def busy(self) -> bool:

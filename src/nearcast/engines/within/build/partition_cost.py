@@ -36,7 +36,7 @@ class Sample(NamedTuple):
     words: Ints  # int32[]: ranks of the words of each, increasing
 
 
-class Scratch(NamedTuple):
+class CutScratch(NamedTuple):
     """What choosing needs besides; `counts` and `hit_counts` are zero between calls."""
 
     counts: Ints  # int32[n_ranks]
@@ -55,11 +55,11 @@ class Scratch(NamedTuple):
     drifts: Ints  # int32[2, f]
 
 
-def new_scratch(n_ranks: int, n_sampled: int, fanout: int) -> Scratch:
+def new_scratch(n_ranks: int, n_sampled: int, fanout: int) -> CutScratch:
     """Scratch for words of so many ranks, a sample of that size, and nodes of at most `fanout` parts."""
     by_rank = [np.zeros(n_ranks, dtype) for dtype in (np.int32, np.int32, np.int32, np.int64, np.float64)]
     lines = [np.zeros(fanout), np.zeros(fanout)]
-    return Scratch._make(
+    return CutScratch._make(
         [
             *by_rank,
             np.zeros(fanout, np.int32),

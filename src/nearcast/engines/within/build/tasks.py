@@ -75,7 +75,7 @@ N_TASKS, BUDGET, N_TARGETS = range(3)
 
 
 class Plan(NamedTuple):
-    """How to build: the numbers of `Settings`, and how subscriptions move."""
+    """How to build: the numbers of `ApTreeSettings`, and how subscriptions move."""
 
     fanout: int
     leaf: int

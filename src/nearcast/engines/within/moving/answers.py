@@ -7,7 +7,7 @@ import numpy as np
 from nearcast.columns.arena import Array, Ints, with_room
 from nearcast.engines.contract import NO_CHANGES, Changes, together
 from nearcast.engines.live_search import LiveSearch, matching_within
-from nearcast.engines.within.ap_tree import Tree
+from nearcast.engines.within.ap_tree import ApTree
 from nearcast.engines.within.moving.refile import follow_entries
 from nearcast.engines.within.moving.region_diff import (
     N_COUNTS,
@@ -18,25 +18,25 @@ from nearcast.engines.within.moving.region_diff import (
     SCANNED,
     STAMP,
     VERIFIED,
-    Look,
-    Told,
+    DiffInput,
+    DiffRoom,
 )
 
 _OUT = ("found", "slots", "messages", "signs")
 
 
-class Telling:
+class MoveAnswers:
     """Answers `fill` and `moved` for the subscriptions of a tree."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: ApTree) -> None:
         self.tree = tree
-        self.search = LiveSearch(matching_within, tree.around)
+        self.search = LiveSearch(matching_within, tree.context)
         self.n_asked = self.n_fell = 0  # subscriptions, and those of them that lists did not suffice for
         out = [np.zeros(4096, np.int32) for _ in range(3)]
         longs = [np.zeros(0, np.int64), np.zeros(4096, np.int64)]
         bounds, counts = np.zeros(8, np.float32), np.zeros(N_COUNTS, np.int64)
-        self._told = Told._make([np.zeros(0), *longs, np.zeros(0, np.bool_), *out, bounds, counts])
-        self._told.counts[STAMP] = 1
+        self._room = DiffRoom._make([np.zeros(0), *longs, np.zeros(0, np.bool_), *out, bounds, counts])
+        self._room.counts[STAMP] = 1
 
     def fill(self, slots: Ints) -> Changes:
         """Live messages that match these subscriptions."""
@@ -52,7 +52,7 @@ class Telling:
         changes, fell = self._follow(OLD | NEW, slots, before)
         if self.tree.lists is None:
             return self.search.moved(layout, slots, before)
-        chosen = before[self._told.fell[: slots.size]]
+        chosen = before[self._room.fell[: slots.size]]
         return together([changes, self.search.moved(layout, fell, chosen)])
 
     def _follow(self, sides: int, slots: Ints, before: Array) -> tuple[Changes, Ints]:
@@ -71,7 +71,7 @@ class Telling:
             said.append(self._said())
             if code == NEED_TOLD:
                 grown = {name: with_room(getattr(told, name), 2 * getattr(told, name).size) for name in _OUT}
-                told = self._told = told._replace(**grown)
+                told = self._room = told._replace(**grown)
             else:
                 tree.make_room(code)
         tree.settle(news)
@@ -84,28 +84,28 @@ class Telling:
         changes = together(said)
         return changes.take(~np.isin(changes.slots, fell)) if fell.size else changes, fell
 
-    def _ready(self, n: int) -> Told:
+    def _ready(self, n: int) -> DiffRoom:
         """Room for a batch of so many subscriptions, all told apart from those before."""
-        around, told = self.tree.around, self._told
-        self._told = told._replace(
+        context, told = self.tree.context, self._room
+        self._room = told._replace(
             dense=self.search.dense(),
-            stamps=with_room(told.stamps, around.live.table.layout.rows.size),
+            stamps=with_room(told.stamps, context.live.table.layout.rows.size),
             fell=with_room(told.fell, n),
         )
-        self._told.fell[:n] = False
-        return self._told
+        self._room.fell[:n] = False
+        return self._room
 
-    def _look(self, sides: int, before: Array) -> Look:
-        around, lists, layout = self.tree.around, self.tree.lists, self.tree.table.layout
-        return Look(
-            around.live.table.layout, layout, layout._replace(rows=before),
-            (around.space.metric_code, around.space.max_distance),
-            (around.live.last, around.live.clock, around.live.limits.newest), lists.oldest if lists is not None else 0,
-            sides, lists is not None,
+    def _look(self, sides: int, before: Array) -> DiffInput:
+        context, lists, layout = self.tree.context, self.tree.lists, self.tree.table.layout
+        return DiffInput(
+            context.live.table.layout, layout, layout._replace(rows=before),
+            (context.space.metric_code, context.space.max_distance),
+            (context.live.last, context.live.clock, context.live.limits.newest),
+            lists.oldest if lists is not None else 0, sides, lists is not None,
         )  # fmt: skip
 
     def _said(self) -> Changes:
-        told = self._told
+        told = self._room
         n = int(told.counts[N_TOLD])
         told.counts[N_TOLD] = 0
         slots, messages, signs = told.slots[:n].copy(), told.messages[:n].copy(), told.signs[:n].copy()
@@ -114,7 +114,7 @@ class Telling:
     @property
     def work(self) -> dict[str, int]:
         """Counts of work."""
-        counts = self._told.counts
+        counts = self._room.counts
         return {
             "asked": self.n_asked, "asked_index": self.n_fell, "scanned": int(counts[SCANNED]),
             "compared": int(counts[VERIFIED]),
@@ -122,7 +122,7 @@ class Telling:
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self._told) - self._told.dense.nbytes  # which matching uses too
+        return sum(array.nbytes for array in self._room) - self._room.dense.nbytes  # which matching uses too
 
     def check(self) -> None:
         self.search.check()

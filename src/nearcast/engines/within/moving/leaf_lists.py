@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Ints
-from nearcast.engines.contract import Surroundings
+from nearcast.engines.contract import EngineContext
 from nearcast.engines.within.arrays import TreeArrays
 from nearcast.engines.within.descend import Sent, new_wave, wider, with_terms
 from nearcast.engines.within.layout import (
@@ -42,8 +42,8 @@ _SENT_FOR_ONE = 64  # as many as a question to the message index costs
 class Lists:
     """The live messages in the leaves of one tree."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self.around = around
+    def __init__(self, context: EngineContext) -> None:
+        self.context = context
         self.n_caught_up = 0
         self._missed = 0  # questions that lists could not answer since catching up began last
         self._wave = new_wave()
@@ -53,12 +53,12 @@ class Lists:
 
     @property
     def now(self) -> tuple[int, int, int]:
-        live = self.around.live
+        live = self.context.live
         return live.last, live.clock, live.limits.newest
 
     def add(self, arrays: TreeArrays, room: Match, n_visits: int) -> None:
         """Messages came to the leaves that the first `n_visits` of the room's visits tell."""
-        rows, metric = self.around.live.table.layout.rows, self.around.space.metric_code
+        rows, metric = self.context.live.table.layout.rows, self.context.space.metric_code
         done = 0
         while done < n_visits:
             done = list_visits(arrays.layout, room, done, n_visits, rows, metric, self.now)
@@ -70,7 +70,7 @@ class Lists:
         row = arrays.layout.leaves[leaf]
         listed = arrays.layout.listed[row["message_start"] : row["message_start"] + row["n_messages"]]
         slots = listed["slot"].copy()
-        rows = self.around.live.table.layout.rows
+        rows = self.context.live.table.layout.rows
         return slots[rows["sequence"][slots] & MARK == listed["mark"]], int(row["caught_up"])
 
     def hand_down(self, arrays: TreeArrays, order: WordOrder, part: int, slots: Ints, caught_up: int = 0) -> None:
@@ -82,12 +82,12 @@ class Lists:
 
     def list_all(self, arrays: TreeArrays, order: WordOrder) -> None:
         """Every live message comes to a new tree."""
-        self.hand_down(arrays, order, ROOT, self.around.live.table.live_slots)
+        self.hand_down(arrays, order, ROOT, self.context.live.table.live_slots)
 
     def _send(self, slots: Ints, order: WordOrder) -> Sent:
-        order.know(self.around.vocabulary.capacity)
+        order.ensure_terms(self.context.vocabulary.capacity)
         self._wave = with_terms(self._wave, order.ranks.size)
-        return Sent(slots, self.around.live.table.layout, order.ranks, self.around.space.metric_code)
+        return Sent(slots, self.context.live.table.layout, order.ranks, self.context.space.metric_code)
 
     def _grow(self, arrays: TreeArrays, code: int) -> None:
         if code == NEED_WAVE:
@@ -107,25 +107,25 @@ class Lists:
         if heads[SWEEP] == NOTHING and heads[LISTED_ROWS] > max(_LEAST_ROWS, 2 * heads[SWEPT]):
             heads[SWEEP] = 0
         if heads[SWEEP] != NOTHING:
-            rows = self.around.live.table.layout.rows
+            rows = self.context.live.table.layout.rows
             leaf = sweep(arrays.layout, heads[SWEEP], _SWEPT_PER_EVENT * n_events, rows, self.now)
             heads[SWEEP] = leaf if leaf < heads[N_LEAVES] else NOTHING
-        due = self._missed * _SENT_FOR_ONE > len(self.around.live.table)
+        due = self._missed * _SENT_FOR_ONE > len(self.context.live.table)
         if due and heads[CURSOR] == NOTHING:
             self._missed = 0
-            heads[CURSOR], heads[UP_TO] = 0, self.around.live.last
+            heads[CURSOR], heads[UP_TO] = 0, self.context.live.last
             heads[CATCH_UP] += 1
         if heads[CURSOR] != NOTHING:
             self._catch_up(arrays, order, _SENT_PER_EVENT * n_events)
 
     def hurry(self, arrays: TreeArrays, order: WordOrder, n: int) -> None:
         """So many questions come: end catching up first if that takes less than the message index would."""
-        left = self.around.live.table.layout.rows.size - int(arrays.layout.heads[CURSOR])
+        left = self.context.live.table.layout.rows.size - int(arrays.layout.heads[CURSOR])
         if arrays.layout.heads[CURSOR] != NOTHING and _SENT_FOR_ONE * n > left:
             self._catch_up(arrays, order, left)
 
     def _catch_up(self, arrays: TreeArrays, order: WordOrder, n: int) -> None:
-        messages, heads = self.around.live.table.layout, arrays.layout.heads
+        messages, heads = self.context.live.table.layout, arrays.layout.heads
         first = int(heads[CURSOR])
         end = min(first + n, messages.rows.size)
         slots = np.zeros(end - first, np.int32)
@@ -150,7 +150,7 @@ class Lists:
     @property
     def oldest(self) -> int:
         """No live message has a smaller sequence; looked for again when a quarter of them may have changed."""
-        live = self.around.live
+        live = self.context.live
         n = len(live.table)
         if n == 0:
             return live.last + 1

@@ -26,7 +26,7 @@ OLD, NEW = 1, 2  # sides: where an entry was filed, and where it is, or is to be
 _AHEAD = 6  # messages asked for in advance
 
 
-class Look(NamedTuple):
+class DiffInput(NamedTuple):
     """What lists are compared with."""
 
     messages: MessageLayout
@@ -39,7 +39,7 @@ class Look(NamedTuple):
     lists: bool  # are there lists?
 
 
-class Told(NamedTuple):
+class DiffRoom(NamedTuple):
     """Scratch and room of comparing."""
 
     dense: Floats  # float64[n_terms]: zeros between calls

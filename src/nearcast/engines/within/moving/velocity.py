@@ -9,7 +9,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, State
 from nearcast.engines.within.moving.move_cost import Pace
-from nearcast.engines.within.settings import Settings
+from nearcast.engines.within.settings import ApTreeSettings
 
 _LEAST_EVENTS = 1000  # of an epoch
 _MAX_EPOCHS = 32  # how far ahead costs look (T_max)
@@ -64,7 +64,7 @@ class Velocities:
         """Messages that arrive in an epoch."""
         return max(1.0, self._messages or float(self._n_messages))
 
-    def pace(self, settings: Settings) -> Pace:
+    def pace(self, settings: ApTreeSettings) -> Pace:
         """What the costs of movement depend on besides the node."""
         n_moves = self._moves or float(self._n_moves)
         update_epochs = max(1, self._n_moving) / max(1.0, n_moves)
