@@ -7,6 +7,8 @@ KERNELS := tests/columns tests/space tests/text tests/window
 LIBRARY := tests/model tests/text tests/space tests/columns tests/window tests/engines tests/contract tests/broker tests/test_signatures.py
 RIVALS := $(wildcard tests/bench/test_*rivals.py)
 
+ENGINES := within similar topk nearest
+MARKS ?= not spark and not slow
 MINUTES ?= 10
 
 .PHONY: demo test fuzz test-tools test-oldest test-newest figures cluster-test lint kernels clean
@@ -20,6 +22,13 @@ test: $(READY)
 	$(MAKE) -j2 lint kernels
 	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 2 --dist loadscope $(RIVALS:%=--ignore=%) -k 'not work_is_as_accepted'
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadscope $(KERNELS)
+
+# The tests of one package, in under a minute once its kernels are compiled: `make test-broker`, `make test-window`. For an
+# engine, `make test-within`, its contract too, with two seeds. MARKS= runs tests that start Spark, or are slow, as well.
+test-%: $(READY)
+	NUMBA_BOUNDSCHECK=1 CONTRACT_KIND=$* $(BIN)/pytest -n 2 --dist worksteal -m '$(MARKS)' \
+		$(or $(wildcard tests/$* tests/engines/$*),$(error there are no tests of $*)) \
+		$(if $(filter $*,$(ENGINES)),tests/contract)
 
 # Random rounds with new seeds, compared in four ways with bounds checked, until MINUTES are over or one fails. The failing
 # one runs again by its name and seed: `make fuzz SEED=crowd-123`. ONLY=few,crowd chooses kinds of rounds.

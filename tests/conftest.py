@@ -19,6 +19,13 @@ if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
     np.seterr(over="ignore", invalid="ignore")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that ask for Spark are marked so, those of the quick run leave them out: -m 'not spark and not slow'."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """An embedded Spark with one worker, for all tests of this process that do not start one of their own."""

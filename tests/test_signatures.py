@@ -123,6 +123,7 @@ def the_warm_up_compiles_everything(folder: Path) -> None:
     assert later <= {"mark_of", "known_since"}  # which `check` calls by themselves, and nothing else
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "check", [every_kernel_has_one_signature, a_second_life_compiles_nothing, the_warm_up_compiles_everything]
 )

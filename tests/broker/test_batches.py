@@ -18,7 +18,6 @@ from strategies import METHODS, Event, Seeded, Setting, StreamMaker, make_settin
 import nearcast as nc
 from nearcast.errors import InvalidInput
 from nearcast.model.codec import message_to_json, region_to_json, subscription_to_json
-from nearcast.model.message import Message
 from nearcast.model.query import Subscription
 from nearcast.model.update import Update
 
@@ -167,25 +166,6 @@ def test_batches(form: Any) -> None:
                 raise AssertionError(f"seed {seed}, {setting}, in {some}\n{error}") from error
 
 
-def test_how_messages_are_cut_does_not_matter() -> None:
-    for seed in range(N_SEEDS):
-        setting, events = stream(seed)
-        source = Seeded(seed)
-        whole, cut = setting.broker(), setting.broker()
-        for event in [event for event in events if event.method == "subscribe"]:
-            for broker in (whole, cut):
-                one_by_one(broker, [event])
-        messages: list[Message] = [event.arguments[0] for event in events if event.method == "publish"]
-        ours = list(whole.publish(messages))
-        theirs: list[Update] = []
-        while messages:
-            n = source.pick((1, 2, 5, 30))
-            theirs += cut.publish(messages[:n])
-            messages = messages[n:]
-        identical(ours, theirs)
-        same_results(whole, cut, ids_of(events))
-
-
 def test_updates_as_arrow_are_the_updates() -> None:
     for seed in range(N_SEEDS // 2):
         setting, events = stream(seed)
@@ -220,18 +200,3 @@ def test_a_restored_broker_goes_on_as_if_nothing_had_happened(tmp_path: Path) ->
                 identical(expected, updates)
         for broker in (stopped, restored):
             same_results(never, broker, ids_of(events))
-
-
-def test_a_snapshot_of_a_restored_broker(tmp_path: Path) -> None:
-    """Stopping after every few events, again and again, changes nothing."""
-    for seed in range(N_SEEDS // 2):
-        setting, events = stream(seed)
-        never, stopped = setting.broker(), setting.broker()
-        for at in range(0, len(events), 10):
-            expected, _ = one_by_one(never, events[at : at + 10])
-            updates, _ = one_by_one(stopped, events[at : at + 10])
-            identical(expected, updates)
-            path = tmp_path / f"{seed}-{at}.snapshot"
-            stopped.snapshot(path)
-            stopped = nc.Broker.restore(path)
-            same_results(never, stopped, ids_of(events))

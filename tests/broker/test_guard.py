@@ -137,6 +137,7 @@ def test_threads_wait_for_each_other() -> None:
     assert shown(alone) == shown(broker)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
 def test_an_interrupted_call_is_absent_or_applied(alarm: None, tmp_path: Path) -> None:
     random_ = random.Random(5)

@@ -138,6 +138,7 @@ class Town:
         return Message(id, *self.place(), None, self.some_words(1, 8), ts, expires)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ground",
     [Ground((0, 0, 1, 1), "euclidean"), Ground((-74.5, 40.25, -73.5, 41.25), "haversine")],

@@ -160,6 +160,7 @@ def refused(path: Path, content: bytes) -> None:
     assert refusal(path) in (f"{path} is cut short or damaged", f"{path} is not a Nearcast snapshot")
 
 
+@pytest.mark.slow
 def test_a_byte_changed_anywhere_is_found(tmp_path: Path, whole: bytes) -> None:
     end, manifest = manifest_of(whole)
     spans = list(arrays_in(manifest["state"], end))
@@ -311,6 +312,7 @@ def other_values(value: Any) -> Iterator[Any]:
             yield from ("1", None, 1.5 if isinstance(value, int) else 7, -(10**30), 10**30)
 
 
+@pytest.mark.slow
 def test_a_file_that_holds_another_state_is_refused(
     tmp_path: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ def _volatile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda file: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "seed"), [(name, seed) for name, n in FIXED.items() for seed in range(n)])
 def test_fixed_rounds(name: str, seed: int) -> None:
     ROUNDS[name](seed)
