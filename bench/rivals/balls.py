@@ -19,7 +19,6 @@ from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.nearest.search_range import draw_box, level_of
 from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.engines.within import ApTreeSettings, WithinApTree
-from nearcast.engines.within.moving.region_diff import NEW, OLD
 from nearcast.jit import kernel
 from nearcast.window.window import Steps
 
@@ -93,9 +92,9 @@ class BallFilter:
         """The boxes of these have changed; nobody is told, only the index follows."""
         if isinstance(self._engine, WithinApTree):
             tree = self._engine.tree
-            self._engine._answers._follow(OLD | NEW, regions, before)
-            tree.moved(regions, tree.since)
-            tree.keep(regions.size, tree.since)
+            self._engine.answers.refile(regions, before)
+            tree.after_move(regions)
+            tree.maintain(regions.size)
         else:
             self._engine._refile(regions, before)
 

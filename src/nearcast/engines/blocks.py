@@ -1,4 +1,4 @@
-"""Ranges of a shared array, handed out in size classes and taken back: kernels.
+"""Allocates blocks of a shared array by size class, and takes them back: kernels.
 
 `heads` is int64[N_HEADS], zeros at first: how much of the array is used, then for each class the position + 1 of its
 first free block. A free block holds the position + 1 of the next one in the `links` of its first row.

@@ -1,4 +1,4 @@
-"""How an AP-Tree is built and kept: the paper's parameters, and the variants that it compares."""
+"""Settings of an AP-Tree: the paper's parameters, and the variants that it compares."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ApTreeSettings:
     leaf
         Theta_p: a list of more subscriptions than this is partitioned.
     drift
-        Theta_KL: a node whose parts' weights diverge by more than this is built anew; infinity never rebuilds.
+        Theta_KL: a node whose parts' weights diverge by more than this is built again; infinity never rebuilds.
     cuts
         How words become cuts: by local improvement ("heuristic"), by dynamic programming ("optimal"), or "even".
     priority
