@@ -74,7 +74,6 @@ from nearcast.jit import NEED_ROOM
 
 _CUTS = {HEURISTIC: HEURISTIC_CUTS, OPTIMAL: OPTIMAL_CUTS, EVEN: EVEN_CUTS}
 _PRIORITIES = {COST: BY_COST, KEYWORD_FIRST: WORDS_FIRST, SPACE_FIRST: BY_SPACE_FIRST}
-_MOST_COPIES = 3.0  # of an entry in the leaves that one word leads to; more would cost more memory than they save time
 _LEAST_SHARE = 0.001  # of all entries below a node that is worth rebuilding (section 5.1.3)
 _ROWS_PER_EVENT = 16  # rows of a rebuild handled for every event of a call
 _ROWS_PER_CALL = (4096, 32_768)  # at least and at most in one call
@@ -159,9 +158,9 @@ class ApTree:
 
     def _plan(self, since: int) -> Plan:
         settings = self.settings
-        moving = self.velocities
+        moving, copies = self.velocities, float(settings.copies)
         return Plan(
-            settings.fanout, settings.leaf, _CUTS[settings.cuts], _PRIORITIES[settings.priority], _MOST_COPIES, since,
+            settings.fanout, settings.leaf, _CUTS[settings.cuts], _PRIORITIES[settings.priority], copies, since,
             moving.messages, moving.displacements, moving.pace(settings),
         )  # fmt: skip
 

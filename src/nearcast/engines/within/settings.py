@@ -35,6 +35,10 @@ class ApTreeSettings:
         What decides between words and space: the "cost", or always one of them first.
     messages
         Where moves and new subscriptions find live messages: filed with the "leaves", or in the window's "index".
+    copies
+        The bound on memory. A space node copies an entry into every cell that its box meets; in the leaves that one
+        word leads to an entry has about this many copies on average at most, from 1 to 1,000. Fewer need less memory,
+        and matching takes longer; more than the default save little.
     """
 
     fanout: int = 200
@@ -43,6 +47,7 @@ class ApTreeSettings:
     cuts: str = HEURISTIC
     priority: str = COST
     messages: str = IN_LEAVES
+    copies: float = 3.0
 
     def __post_init__(self) -> None:
         if self.fanout < 4:
@@ -51,6 +56,8 @@ class ApTreeSettings:
             raise InvalidInput("leaf", self.leaf, "must be >= 2")
         if not self.drift > 0:
             raise InvalidInput("drift", self.drift, "must be > 0")
+        if not 1 <= self.copies <= 1000:
+            raise InvalidInput("copies", self.copies, "must be from 1 to 1000")
         for field, choices in _CHOICES.items():
             if getattr(self, field) not in choices:
                 raise InvalidInput(field, getattr(self, field), f"must be one of {', '.join(choices)}")
