@@ -106,7 +106,7 @@ class GridPyramid:
         if least > grid.lists.size:
             grid = self._relisted(max(least, grid.lists.size * 9 // 8))
         lists = grid.lists[grid.lists["start"] >= 0]
-        longest = int(block_room(block_class(int(lists["n_rows"].max(initial=0)) + 1)))
+        longest = int(block_room(block_class(int(lists["n_rows"].max(initial=1)) + 1)))
         self._layout = grid._replace(entries=with_room(grid.entries, int(grid.ranges[USED]) + longest + n_lists // 16))
 
     def _relisted(self, n_places: int) -> GridLayout:
