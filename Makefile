@@ -7,7 +7,9 @@ KERNELS := tests/columns tests/space tests/text tests/window
 LIBRARY := tests/model tests/text tests/space tests/columns tests/window tests/engines tests/contract tests/broker tests/test_signatures.py
 RIVALS := $(wildcard tests/bench/test_*rivals.py)
 
-.PHONY: demo test test-tools test-oldest test-newest figures cluster-test lint kernels clean
+MINUTES ?= 10
+
+.PHONY: demo test fuzz test-tools test-oldest test-newest figures cluster-test lint kernels clean
 
 demo: $(READY)
 	$(BIN)/nearcast demo
@@ -18,6 +20,11 @@ test: $(READY)
 	$(MAKE) -j2 lint kernels
 	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 2 --dist loadscope $(RIVALS:%=--ignore=%) -k 'not work_is_as_accepted'
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadscope $(KERNELS)
+
+# Random rounds with new seeds, compared in four ways with bounds checked, until MINUTES are over or one fails. The failing
+# one runs again by its name and seed: `make fuzz SEED=crowd-123`. ONLY=few,crowd chooses kinds of rounds.
+fuzz: $(READY)
+	cd tests && NUMBA_BOUNDSCHECK=1 ../$(BIN)/python -m fuzz --minutes $(MINUTES) --seed "$(SEED)" --only "$(ONLY)"
 
 # What some tests would otherwise skip for: a browser and a Redis server, from the system's packages.
 test-tools:

@@ -72,7 +72,7 @@ class DuplicateId(InvalidInput):
 
 
 class SnapshotError(NearcastError, ValueError):
-    """A file that is not a snapshot, or one of another format version."""
+    """A file that is not a snapshot, a damaged one, or one of another format version."""
 
     code = "snapshot"
 

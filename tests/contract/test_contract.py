@@ -280,6 +280,69 @@ def test_a_restored_engine_goes_on_as_if_it_had_never_stopped(contender: Contend
         same_results(never, stopped, ids_of(events))
 
 
+@pytest.fixture
+def _volatile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots need not outlive the machine: most of the time of many small ones is spent on waiting for the disk."""
+    monkeypatch.setattr(os, "fsync", lambda file: None)
+
+
+def again(broker: nc.Broker, path: Path) -> nc.Broker:
+    """The broker, stopped and restored; nothing of it but the file is left."""
+    broker.snapshot(path)
+    return type(broker).restore(path)
+
+
+@every_engine
+@pytest.mark.usefixtures("_volatile")
+def test_restored_before_every_event_of_a_stream(contender: Contender, tmp_path: Path) -> None:
+    for seed in range(N_SEEDS // 5 or 1):
+        setting, events = stream(100 + seed, contender, N_EVENTS)
+        never, stopped = made(broker_class(contender), setting), made(broker_class(contender), setting)
+        for event in events:
+            stopped = again(stopped, tmp_path / "broker")
+            (expected, refused), (updates, also_refused) = told(never, event), told(stopped, event)
+            assert refused == also_refused, f"seed {seed}, {event}"
+            identical(expected, updates)
+        stopped.check()
+        same_results(never, stopped, ids_of(events))
+
+
+@every_engine
+@pytest.mark.usefixtures("_volatile")
+@pytest.mark.parametrize("window", [WINDOWS[0], WINDOWS[1]], ids=repr)
+def test_restored_before_every_event_of_a_crowd(contender: Contender, window: nc.Window, tmp_path: Path) -> None:
+    """Queries of many words and of few come, move and go, many and one at a time; scratch is new for each event.
+
+    Nothing is checked in between: a check may make room that the next event then finds.
+    """
+    town = Town(21)
+    never, stopped = (broker_class(contender)(town.space, window) for _ in range(2))
+    n, waves = 0, 12 if COMPILED else 3
+    for wave in range(waves):
+        most = town.random.choice([1, 1, 3, 20, 60])
+        queries = [(n + i, town.query(contender.kind, most)) for i in range(town.random.choice([1, 20, 40]))]
+        n += len(queries)
+        moves = [
+            {"id": id, "region": [x, y, x + 4, y + 4]} if contender.kind == "within" else {"id": id, "lon": x, "lat": y}
+            for id in town.random.sample(range(n), min(n, 5))
+            for x, y in [town.place()]
+        ]
+        gone = town.random.sample(range(n), n // 4)
+        messages = list(town.messages(40, 40 * wave))
+        texts = [" ".join(town.some_words(6)) for _ in range(9)]
+        events = [Event("subscribe", query) for query in queries[:7]]
+        events += [
+            Event("subscribe_many", (queries[7:],)), Event("publish", (messages[:1],)),
+            Event("publish", (messages[1:],)), Event("move_many", (moves,)), Event("unsubscribe_many", (gone,)),
+            Event("advance", (400 * (wave + 1),)), *([Event("reweigh", (texts,))] if wave == waves // 2 else []),
+        ]  # fmt: skip
+        for event in events:
+            stopped = again(stopped, tmp_path / "broker")
+            identical(event.happen_to(never), event.happen_to(stopped))
+    stopped.check()
+    same_results(never, stopped, range(n))
+
+
 @every_engine
 def test_the_same_events_give_the_same_updates(contender: Contender) -> None:
     setting, events = stream(3, contender, N_EVENTS)

@@ -10,7 +10,15 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.broker import snapshot
-from nearcast.broker.engines import EngineChoice, Table, check_choice, choice_of, make_engines, settings_state
+from nearcast.broker.engines import (
+    EngineChoice,
+    Table,
+    check_choice,
+    check_replacements,
+    choice_of,
+    make_engines,
+    settings_state,
+)
 from nearcast.broker.explain import Explanation, explain
 from nearcast.broker.guard import Guard, one_at_a_time
 from nearcast.broker.moves import Movable, many_moves, one_move, rows_that_moved, split_repeats
@@ -19,6 +27,7 @@ from nearcast.broker.parts import Parts
 from nearcast.broker.registry import Registry, unknown
 from nearcast.broker.rejects import ending, lateness, new_ids_only, refusal
 from nearcast.broker.stats import stats
+from nearcast.broker.structure import check_structure
 from nearcast.broker.transfer import adopt_rows, check_new, export_rows
 from nearcast.broker.vacuum import Vacuum
 from nearcast.columns.arena import Array, Ints, State
@@ -29,7 +38,7 @@ from nearcast.columns.message_table import MessageBatch, as_message, decode_mess
 from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.columns.updates import Updates
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, difference
-from nearcast.errors import DuplicateId, InvalidInput, UnknownId
+from nearcast.errors import DuplicateId, InvalidInput, SnapshotError, UnknownId
 from nearcast.model.checks import instant
 from nearcast.model.event import Move
 from nearcast.model.kinds import Kind
@@ -421,27 +430,27 @@ class Broker:
     @one_at_a_time
     def snapshot(self, path: str | os.PathLike[str]) -> None:
         """Write the whole broker to one file, whole or not at all."""
+        snapshot.write(path, self._state())
+
+    def _state(self) -> State:
         window = self.window
-        snapshot.write(
-            path,
-            {
-                "space": {
-                    "bounds": np.array(self.space.bounds),
-                    "metric": self.space.metric,
-                    "max_distance": self.space.max_distance,
-                },
-                "window": None
-                if window is None
-                else {"count": window.count, "age": window.age, "max_ahead": window.max_ahead},
-                "vocabulary": self._vocabulary.state(),
-                "live": self._live.state(),
-                "registry": self._registry.state(),
-                "tables": {kind.label: table.state() for kind, table in self._tables.items()},
-                "engines": {kind.label: engine.state() for kind, engine in self._engines.items()},
-                "settings": settings_state(self._engines),
-                "swept": self._vacuum.state(),
+        return {
+            "space": {
+                "bounds": np.array(self.space.bounds),
+                "metric": self.space.metric,
+                "max_distance": self.space.max_distance,
             },
-        )
+            "window": None
+            if window is None
+            else {"count": window.count, "age": window.age, "max_ahead": window.max_ahead},
+            "vocabulary": self._vocabulary.state(),
+            "live": self._live.state(),
+            "registry": self._registry.state(),
+            "tables": {kind.label: table.state() for kind, table in self._tables.items()},
+            "settings": settings_state(self._engines),
+            "engines": {kind.label: engine.state() for kind, engine in self._engines.items()},
+            "swept": self._vacuum.state(),
+        }
 
     @classmethod
     def restore(cls, path: str | os.PathLike[str], engines: EngineChoice | None = None) -> Broker:
@@ -451,16 +460,29 @@ class Broker:
 
         Raises
         ------
+        InvalidInput
+            For engines that cannot stand in.
         SnapshotError
-            If the file is not a snapshot, is damaged, or has another format version.
+            If the file is not a snapshot, is damaged, has another format version, or does not hold a broker.
         """
+        replacements = check_replacements(engines)
         state = snapshot.read(path)
+        try:
+            return cls._restored(state, replacements)
+        except (MemoryError, OSError):
+            raise
+        except Exception as error:
+            raise SnapshotError(f"{path} does not hold a broker: {error}") from error
+
+    @classmethod
+    def _restored(cls, state: State, replacements: EngineChoice) -> Broker:
         space, window = state["space"], state["window"]
         broker = cls(
             Space(space["bounds"].tolist(), space["metric"], space["max_distance"]),
             None if window is None else Window(**window),
-            engines=choice_of(state["settings"], engines),
+            engines=choice_of(state["settings"], replacements),
         )
+        check_structure(state, broker._state())
         broker._vocabulary.load(state["vocabulary"])
         broker._live.load(state["live"])
         broker._registry.load(state["registry"])

@@ -77,18 +77,20 @@ def settings_state(engines: Mapping[Kind, Engine]) -> State:
     }
 
 
-def choice_of(state: State, replacements: EngineChoice | None) -> dict[str, Any]:
+def check_replacements(engines: EngineChoice | None) -> dict[str, Any]:
+    """Engines for a broker that is restored: makers only, since a snapshot has the settings of the standard ones."""
+    for kind, value in check_choice(engines).items():
+        if isinstance(value, STANDARD[kind].settings):
+            raise InvalidInput(f"engines[{kind.label!r}]", value, "must be left out: a snapshot has its settings")
+    return dict(engines or {})
+
+
+def choice_of(state: State, replacements: EngineChoice) -> dict[str, Any]:
     """The choice that a snapshot was made with; engines other than the standard ones must be given once more."""
-    given = check_choice(replacements)
-    choice: dict[str, Any] = {}
+    choice = dict(replacements)
     for kind, standard in STANDARD.items():
-        replacement = given.get(kind)
-        if isinstance(replacement, standard.settings):
-            raise InvalidInput(f"engines[{kind.label!r}]", replacement, "must be left out: a snapshot has its settings")
-        if replacement is not None:
-            choice[kind.label] = replacement
-        elif state[kind.label] is not None:
+        if kind.label not in choice:
+            if state[kind.label] is None:
+                raise ValueError(f"its {kind.label} engine was not the standard one; name its maker in `engines`")
             choice[kind.label] = standard.settings(**state[kind.label])
-        else:
-            raise InvalidInput(f"engines[{kind.label!r}]", None, "must make the engine that the snapshot is of")
     return choice

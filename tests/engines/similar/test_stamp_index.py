@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import nearcast as nc
 from engines.similar.scenes import COMPILED, Scene, broker_with, engine_of, pair
-from nearcast.engines.similar import SimilarStamp, StampSettings
+from nearcast.engines.similar import StampSettings
 from nearcast.engines.similar import stamp_index as index
 from nearcast.engines.similar.layout import ALIVE, EITHER, FARTHEST, INSIDE_SHIFT, NEAR
 
@@ -16,7 +18,7 @@ MANY = 600 if COMPILED else 80
 
 def filled(n: int = MANY, fanout: int = 8) -> nc.Broker:
     scene = Scene(2, "euclidean")
-    broker = broker_with(lambda table, context: SimilarStamp(table, context, StampSettings(fanout)), scene.space)
+    broker = broker_with(StampSettings(fanout), scene.space)
     broker.subscribe_many([(i, scene.query()) for i in range(n)])
     return broker
 
@@ -80,6 +82,19 @@ def test_no_more_leaves_than_can_be_numbered(monkeypatch: pytest.MonkeyPatch) ->
     broker = filled()
     assert engine_of(broker).stats()["leaves"] <= 6
     broker.check()
+
+
+def test_members_of_many_words_wait_for_their_lists_while_the_broker_is_restored(tmp_path: Path) -> None:
+    """#19: those of one word that came then were listed together with them, in scratch for one word."""
+    broker = nc.Broker(nc.Space((0, 0, 10, 10)))
+    for n in range(30):
+        broker.subscribe(n, nc.Similar(5, 5, [f"word{n}{letter}" for letter in "abcdefghijklmnopqrst"], 0.5, 0.5))
+    broker.snapshot(tmp_path / "broker")
+    again = nc.Broker.restore(tmp_path / "broker")
+    for n in range(30, 230):
+        again.subscribe(n, nc.Similar(5, 5, "one", 0.5, 0.5))
+    again.check()
+    assert len(again.publish(nc.Message("m", 5, 5, "one"))) == 230
 
 
 BREAKS = {

@@ -35,7 +35,7 @@ from nearcast.engines.similar.layout import (
     RANK_SHIFT,
     TERM_MASK,
 )
-from nearcast.engines.similar.prefixes import order_words
+from nearcast.engines.similar.prefixes import new_draft, order_words
 from nearcast.engines.similar.stamp_index import StampIndex
 from nearcast.jit import allocating
 from nearcast.space.distance import HAVERSINE, wrap
@@ -83,8 +83,8 @@ def _check_trees(index: StampIndex, numbers: Ints) -> None:
 def _check_homes(index: StampIndex, subscriptions: PointLayout, used: Ints, idf: Array) -> None:
     """Is every subscription filed where it belongs, and nothing else filed?"""
     layout, leaves = index.layout, np.empty((2, used.size), np.int64)
-    longest = int(subscriptions.rows["n_terms"][used].max(initial=0))
-    choose_leaves(layout, used, subscriptions, idf, index.where[0], index.flags, index.draft(longest, 0).words, leaves)
+    words = new_draft(int(subscriptions.rows["n_terms"][used].max(initial=0)), 0).words  # a check changes nothing
+    choose_leaves(layout, used, subscriptions, idf, index.where[0], index.flags, words, leaves)
     filed = np.zeros(layout.homes.size, dtype=bool)
     filed[used] = True
     for kind, name in ((NEAR, "near"), (ANYWHERE, "anywhere")):
@@ -165,7 +165,7 @@ def _check_leaf(index: StampIndex, number: int, subscriptions: PointLayout, idf:
     n_words = np.diff(np.append(members["word_start"], leaf["n_words"]))
     assert np.array_equal(n_words[alive], rows["n_terms"])
     bounds = np.full(members.size, FARTHEST, np.int64)
-    draft = index.draft(int(rows["n_terms"].max(initial=0)), int(rows["n_terms"].sum()) + rows.size)
+    draft = new_draft(int(rows["n_terms"].max(initial=0)), int(rows["n_terms"].sum()) + rows.size)
     keys = expected_entries(layout, number, subscriptions, idf, index.where, index.flags, draft, bounds)
     actual = np.sort(_actual_entries(index, leaf))
     assert np.array_equal(keys, actual[alive[actual & LOCAL_MASK]]), "entries differ from those of the subscriptions"

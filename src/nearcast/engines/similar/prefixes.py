@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from nearcast.columns.arena import Array, Ints, Longs, record
 from nearcast.engines.similar.bounds import best_text, counts_words, least_share, loose, needed_text
 from nearcast.engines.similar.layout import FARTHEST, MOST_LEVELS
@@ -23,6 +25,12 @@ class Draft(NamedTuple):
     inside: Ints  # int32[MOST_LEVELS + 1]: where the levels end for messages inside the region
     outside: Ints  # int32[MOST_LEVELS + 1]: and for those outside
     keys: Longs  # int64[]: entries of a leaf on their way into its lists
+
+
+def new_draft(n_words: int, n_keys: int) -> Draft:
+    """Scratch for subscriptions of up to so many words, and so many keys."""
+    levels = [np.zeros(MOST_LEVELS + 1, np.int32) for _ in range(2)]
+    return Draft._make([np.zeros(n_words + 1, dtype=WORD), *levels, np.zeros(n_keys, np.int64)])
 
 
 @kernel

@@ -34,7 +34,6 @@ from nearcast.engines.similar.layout import (
     LEAF_AXIS,
     LIST,
     MEMBER,
-    MOST_LEVELS,
     MOST_MEMBERS,
     NEAR,
     NODE,
@@ -42,7 +41,7 @@ from nearcast.engines.similar.layout import (
     TERM_MASK,
     StampLayout,
 )
-from nearcast.engines.similar.prefixes import WORD, Draft
+from nearcast.engines.similar.prefixes import Draft, new_draft
 from nearcast.engines.similar.region_tree import narrow
 from nearcast.engines.similar.settings import StampSettings
 from nearcast.space.distance import HAVERSINE, wrap
@@ -67,12 +66,7 @@ class StampIndex:
     def __init__(self, space: Space, settings: StampSettings) -> None:
         self.settings = settings
         self.where = space.metric_code, space.max_distance
-        self._draft = Draft(
-            np.zeros(0, dtype=WORD),
-            np.zeros(MOST_LEVELS + 1, np.int32),
-            np.zeros(MOST_LEVELS + 1, np.int32),
-            np.zeros(0, np.int64),
-        )
+        self._draft = new_draft(0, 0)
         self.clear()
 
     def clear(self) -> None:
@@ -129,10 +123,13 @@ class StampIndex:
 
     # Filing
 
-    def draft(self, n_words: int, n_keys: int) -> Draft:
-        """Scratch for subscriptions of up to so many words and leaves of up to so many entries."""
-        draft = self._draft
-        self._draft = draft._replace(words=with_room(draft.words, n_words + 2), keys=with_room(draft.keys, n_keys))
+    def draft(self, slots: Ints, subscriptions: PointLayout, n_keys: int = 0) -> Draft:
+        """Scratch for a kernel that orders the words of these subscriptions and writes up to so many keys.
+
+        It is no part of the state: every call asks for what it needs, whatever earlier ones have left.
+        """
+        draft, n_words = self._draft, int(subscriptions.rows["n_terms"][slots].max(initial=0))
+        self._draft = draft._replace(words=with_room(draft.words, n_words + 1), keys=with_room(draft.keys, n_keys))
         return self._draft
 
     def insert(self, slots: Ints, subscriptions: PointLayout, idf: Array) -> None:
@@ -142,7 +139,7 @@ class StampIndex:
         if n > n_homes:
             self._homes = with_headroom(self._homes, n)
             self._homes[n_homes:] = (NOWHERE, NOWHERE)
-        words = self.draft(int(subscriptions.rows["n_terms"][slots].max(initial=0)), 0).words
+        words = self.draft(slots, subscriptions).words
         leaves = np.empty((2, slots.size), np.int64)
         choose_leaves(self.layout, slots, subscriptions, idf, self.where[0], self.flags, words, leaves)
         rest = np.empty(slots.size, np.int64)
@@ -163,10 +160,10 @@ class StampIndex:
                 self._reclaim(leaf, subscriptions, idf)
         self._compact_if_wasteful()
 
-    def _alive(self, leaf: int) -> Ints:
-        """Slots of the members of a leaf that were not removed."""
+    def _alive(self, leaf: int, first: int = 0) -> Ints:
+        """Slots of the members of a leaf, from the one at `first` on, that were not removed."""
         row = self._leaves[leaf]
-        members = self.layout.members[row["member_start"] : row["member_start"] + row["n_members"]]
+        members = self.layout.members[row["member_start"] + first : row["member_start"] + row["n_members"]]
         slots: Ints = members["slot"][members["state"] & ALIVE != 0]
         return slots
 
@@ -265,12 +262,13 @@ class StampIndex:
             to = int(self._leaves[name][leaf])
             for array in pool.arrays.values():
                 array[to : to + n] = array[start : start + n]
-        layout, draft = self.layout, self.draft(int(subscriptions.rows["n_terms"][slots].max()), 0)
+        layout, draft = self.layout, self.draft(slots, subscriptions)
         into, nobody = np.full(slots.size, leaf, np.int64), np.empty(0, np.int64)
         append_members(layout, slots, into, subscriptions, idf, self.where, self.flags, draft.words, nobody)
         listed, n_all = int(self._leaves["n_listed"][leaf]), int(self._leaves["n_words"][leaf])
         n_new = n_members + slots.size - listed
-        draft = self.draft(0, int(self._leaves["n_entries"][leaf]) + n_all + n_new)
+        unlisted = self._alive(leaf, listed)  # those that come now, and some that came before
+        draft = self.draft(unlisted, subscriptions, int(self._leaves["n_entries"][leaf]) + n_all + n_new)
         keys = absorb_members(layout, leaf, subscriptions, idf, self.where, self.flags, draft)
         self._list(leaf, keys)
         for pool, start, size in old:
@@ -327,7 +325,7 @@ class StampIndex:
         for pool, start, size in self._blocks(leaf):
             pool.give(start, size)
         n_words = int(subscriptions.rows["n_terms"][slots].sum())
-        draft = self.draft(int(subscriptions.rows["n_terms"][slots].max(initial=0)), slots.size + n_words)
+        draft = self.draft(slots, subscriptions, slots.size + n_words)
         row = self._leaves[leaf]
         row["n_members"] = row["n_words"] = row["n_dead"] = 0
         self._make_room(leaf, slots.size, n_words)

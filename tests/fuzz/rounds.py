@@ -1,0 +1,17 @@
+"""The kinds of rounds: each is a function of a seed that raises if anything is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fuzz.compare_ways import crowd_round, few_round, long_round
+from fuzz.expressions import expressions_round
+from fuzz.snapshots import snapshots_round
+
+ROUNDS: dict[str, Callable[[int], None]] = {
+    "few": few_round,
+    "crowd": crowd_round,
+    "long": long_round,
+    "expressions": expressions_round,
+    "snapshots": snapshots_round,
+}
