@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -10,22 +9,22 @@ from compare import identical
 from contract.contenders import Contender, Judge, Town, broker_class, engine_of
 
 import nearcast as nc
-from nearcast.engines.within import ApTreeSettings, WithinApTree
+from nearcast.engines.within import ApTreeSettings
 from nearcast.errors import InvalidInput
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"fanout": 3}, "fanout must be >= 4, got 3"),
-        ({"leaf": 1}, "leaf must be >= 2, got 1"),
         ({"drift": 0.0}, "drift must be > 0, got 0.0"),
         ({"cuts": "best"}, "cuts must be one of heuristic, optimal, even, got 'best'"),
         ({"priority": "words"}, "priority must be one of cost, keyword, space, got 'words'"),
         ({"messages": "tree"}, "messages must be one of leaves, index, got 'tree'"),
         ({"copies": 0.5}, "copies must be from 1 to 1000, got 0.5"),
-        ({"copies": float("inf")}, "copies must be from 1 to 1000, got inf"),
-        ({"copies": float("nan")}, "copies must be from 1 to 1000, got nan"),
+        ({"copies": float("inf")}, "copies must be finite, got inf"),
+        ({"copies": float("nan")}, "copies must be finite, got nan"),
+        ({"copies": 1001}, "copies must be from 1 to 1000, got 1001"),
+        ({"copies": "3"}, "copies must be a number, got '3'"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused(given: dict[str, Any], message: str) -> None:
@@ -38,7 +37,7 @@ def n_held(copies: float) -> int:
     """Entries in all leaves of a tree over overlapping boxes; its answers are those of the brute force."""
     town = Town(4)
     settings = ApTreeSettings(fanout=64, leaf=4, copies=copies, priority="space")
-    kind = Contender("within", "tree", partial(WithinApTree, settings=settings))
+    kind = Contender("within", "tree", settings)
     ours, judge = (make(town.space, nc.Window(count=50)) for make in (broker_class(kind), Judge))
     boxes = [(*town.place(), 1 + n % 5) for n in range(200)]
     queries = [(n, nc.Within(nc.Box(x, y, x + side, y + side), "word0")) for n, (x, y, side) in enumerate(boxes)]

@@ -31,7 +31,7 @@ from nearcast.space.distance import HAVERSINE, wrap
 
 CHUNK = 256  # messages that go down together at most
 NEED_FRONTIER = -2  # the frontier has too little room
-_NO_OFFSET = 127  # nothing that leads to a node used up words
+_NO_OFFSET = 127  # of the parts where probes begin: no word is used up
 
 PROBE = record(
     ("x", "f8"),
@@ -41,14 +41,14 @@ PROBE = record(
     ("n_words", "i4"),
     ("twin", "i4"),  # 1 if another probe follows, for the same message
 )
-STOP = record(  # where a probe comes to
+STOP = record(  # a node or part that a probe reaches
     ("probe", "i4"),
     ("at", "i4"),  # a node, or a part
     ("eta", "i4"),  # how many of its words are used up
     ("covered", "i4"),  # 1 if the boxes there are sure to hold the place: the way led through a dummy cell
     ("offset", "i4"),  # of the node before
 )
-REACHED = record(  # a leaf that a probe comes to
+REACHED = record(  # a leaf that a probe reaches
     ("probe", "i4"),
     ("part", "i4"),
     ("covered", "i4"),

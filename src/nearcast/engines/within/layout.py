@@ -33,7 +33,7 @@ NODE = record(
     ("n_parts", "i4"),  # the others
     ("n_columns", "i4"),  # of a grid
     ("part", "i4"),  # where it hangs
-    ("n_changes", "i4"),  # entries that came or went since drift was last looked at
+    ("n_changes", "i4"),  # entries inserted and removed since drift was last looked at
     ("depth", "i4"),
 )
 

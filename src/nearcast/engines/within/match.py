@@ -30,7 +30,7 @@ VISITED_LEAVES, TOUCHED, CANDIDATES, VERIFIED, MATCHED = range(5)  # positions i
 N_COUNTERS = 5
 DONE, NEED_FOUND, NEED_MATCHES = 0, -3, -4  # or NEED_FRONTIER: what there was too little room for, if any
 _AHEAD = 16  # how many entries ahead words are prefetched
-_LEAVES_AHEAD = 3  # how many leaves ahead boxes are
+_LEAVES_AHEAD = 3  # how many leaves ahead boxes are prefetched
 _FETCHED = 64  # boxes of a leaf that are prefetched at most
 
 
@@ -48,10 +48,8 @@ class MatchRoom(NamedTuple):
 
     present: Array  # uint8[n_terms]: 1 for the words of the message, zeros between calls
     hits: Array  # uint8[]: entries of one leaf whose boxes hold the place; as long as `found`
-    found: (
-        Longs  # int64[]: entries of one message whose boxes hold the place: 2 * place + (is the box sure to hold it?)
-    )
-    doubtful: Longs  # int64[]: those that do not decide alone: 2 * place + (is only a duplicate possible?)
+    found: Longs  # int64[]: entries of one message whose boxes hold the place: 2 * row + (does the box surely hold it?)
+    doubtful: Longs  # int64[]: those that do not decide alone: 2 * row + (may it only be found twice?)
     dense: Floats  # float64[n_terms]: the words of the message, zeros between calls
     stamps: Longs  # int64[n_slots]: the last message that a subscription of several clauses was found for
     events: Ints  # int32[]: out: the event of each match

@@ -12,6 +12,7 @@ HEURISTIC, OPTIMAL, EVEN = "heuristic", "optimal", "even"
 COST, KEYWORD_FIRST, SPACE_FIRST = "cost", "keyword", "space"
 IN_LEAVES, IN_INDEX = "leaves", "index"
 MOST_PARTS = 65535  # of a node, or entries of a leaf before it is cut
+MOST_COPIES = 1000  # of an entry
 
 _CHOICES = {
     "cuts": (HEURISTIC, OPTIMAL, EVEN),
@@ -57,7 +58,7 @@ class ApTreeSettings:
         whole("leaf", self.leaf, 2, MOST_PARTS)
         if self.drift != math.inf and number("drift", self.drift) <= 0:
             raise InvalidInput("drift", self.drift, "must be > 0")
-        if not 1 <= self.copies <= 1000:
-            raise InvalidInput("copies", self.copies, "must be from 1 to 1000")
+        if not 1 <= number("copies", self.copies) <= MOST_COPIES:
+            raise InvalidInput("copies", self.copies, f"must be from 1 to {MOST_COPIES}")
         for field, choices in _CHOICES.items():
             one_of(field, getattr(self, field), choices)

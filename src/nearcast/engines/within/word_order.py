@@ -43,7 +43,7 @@ class WordOrder:
         return self._n_first - self.lowest
 
     def ensure_terms(self, n_terms: int) -> None:
-        """Terms up to this number may come."""
+        """Make room for this many terms."""
         known = self.ranks.size
         if n_terms > known:
             self.ranks = with_room(self.ranks, n_terms)

@@ -12,7 +12,15 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.engines.within.arrays import class_of, class_room, new_leaf, new_node, write_entry
-from nearcast.engines.within.build.layout import BUDGET, BY_COST, N_TARGETS, N_TASKS, SPACE_FIRST, WORDS_FIRST
+from nearcast.engines.within.build.layout import (
+    BUDGET,
+    BY_COST,
+    MOST_JUDGED,
+    N_TARGETS,
+    N_TASKS,
+    SPACE_FIRST,
+    WORDS_FIRST,
+)
 from nearcast.engines.within.build.partition_cost import choose_cuts, choose_grid, cost_of_moves
 from nearcast.engines.within.build.space_grid import cell_of
 from nearcast.engines.within.layout import (
@@ -36,7 +44,6 @@ DONE, PAUSED = 0, 1
 NEED_STACK, NEED_TARGETS, NEED_SAMPLED, NEED_TASKS = -2, -3, -4, -5
 MOST_DEPTH = 24  # a list this deep stays a list
 _GAIN = 0.95  # a partition must cost less than this share of the list
-_JUDGED_ROWS = 4096  # what a choice takes off the budget at most
 _CHOOSING, _COUNTING, _WRITING = range(3)  # phases of a task
 
 
@@ -94,7 +101,7 @@ def choose_partition(tree, builder, task, ranks, lowest, plan, sample, scratch):
         if plan.displacements.shape[0] > 0 and space_cost < np.inf:
             reached = plan.messages * (task.n_sample + 1) / (sample.xs.size + 1)
             space_cost += cost_of_moves(builder, task, plan, n_words, scratch) / reached
-    builder.state[BUDGET] -= min(n, _JUDGED_ROWS)
+    builder.state[BUDGET] -= min(n, MOST_JUDGED)
     if plan.priority == SPACE_FIRST and space_cost < n:
         word_cost = np.inf
     if min(word_cost, space_cost) >= _GAIN * n:

@@ -43,7 +43,7 @@ class DiffRoom(NamedTuple):
     """Scratch and room of a comparison."""
 
     dense: Floats  # float64[n_terms]: zeros between calls
-    stamps: Longs  # int64[n_messages]: the subscription, as a number of its own, that a message was last compared for
+    stamps: Longs  # int64[n_messages]: the question, by its number, that a message was last compared for
     found: Longs  # int64[]: places in a list that need the exact check; as long as `slots`
     crossing: Longs  # int64[]: messages that cross the border: twice the slot, plus 1 to leave; as long as `slots`
     incomplete: Array  # bool[n_batch]: the lists lack messages that may still live
@@ -76,7 +76,7 @@ def rounded_box(rows, i, bounds, first):
 
 @kernel
 def scan_list(listed, start, n, bounds, exact, found):
-    """Write where in a list stand messages that may be in one of the two boxes, and not surely in both; how many."""
+    """Write where in a list messages are that may be in one of the two boxes, and not surely in both; how many."""
     ox0, oy0, ox1, oy1 = bounds[0], bounds[1], bounds[2], bounds[3]
     x0, y0, x1, y1 = bounds[4], bounds[5], bounds[6], bounds[7]
     n_found = 0
@@ -145,7 +145,7 @@ def inside_both(tree, part, diff, i, slot):
 
 @kernel
 def diff_lists(tree, n, i, slot, diff, work, room):
-    """Compare the lists of all leaves on a path of `n`; 0 or NEED_TOLD. `i` is the place in the batch."""
+    """Compare the lists of all leaves on a path of `n`; 0 or NEED_CHANGES. `i` is the position in the batch."""
     if room.incomplete[i]:
         return 0
     had = i < diff.before.rows.size

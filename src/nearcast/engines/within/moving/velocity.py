@@ -25,7 +25,7 @@ class Velocities:
     def __init__(self) -> None:
         self.displacements = np.zeros(
             (0, 2), dtype=np.float32
-        )  # [n_slots]: dx, dy of a move on average; none before the first
+        )  # [n_slots]: mean dx, dy of a move; none before the first
         self._n_moving = 0  # slots with a displacement
         self._messages = self._moves = 0.0  # in an epoch, on average
         self._n_messages = self._n_moves = 0  # in this epoch so far

@@ -1,4 +1,4 @@
-"""Builds a subtree that drifted again beside the old one, a slice at a time, until it can take its place.
+"""Rebuilds a subtree that drifted: a new one grows beside the old one, a slice at a time, and then takes its place.
 
 Paper: [APTREE] section 3.3.5.
 Departs: the paper rebuilds at once; a root of a million entries would stop matching for seconds. Nor does it rebuild
