@@ -17,7 +17,6 @@ from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import Changes, EngineContext, Stats
 from nearcast.engines.exact import NO_MATCH, TOPK, rank
-from nearcast.engines.kept.buffers import N_TOUCHED
 from nearcast.engines.kept.engine import (
     DONE,
     FIND_ROOM,
@@ -32,6 +31,7 @@ from nearcast.engines.kept.engine import (
     note_found,
     policy_of,
 )
+from nearcast.engines.kept.layout import N_TOUCHED
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.cells import morton, morton_box
 from nearcast.space.distance import HAVERSINE, box_distance, wrap

@@ -14,10 +14,12 @@ import nearcast as nc
 from nearcast.columns.message_table import FOREVER, MESSAGE, MessageLayout
 from nearcast.columns.subscription_tables import ENDED, POINT, SCALE, PointLayout
 from nearcast.engines.blocks import USED
-from nearcast.engines.kept.buffers import MOST_MARK, N_BUFFERED, N_TAKEN, has_room, leave
+from nearcast.engines.kept.buffers import has_room
 from nearcast.engines.kept.compaction import NEVER
+from nearcast.engines.kept.layout import MOST_MARK, N_BUFFERED, N_TAKEN
 from nearcast.engines.kept.results import Results
 from nearcast.engines.kept.skyband import COST, KMAX, RATIO, Policy, is_short, offer, turns_until_short, worth_keeping
+from nearcast.engines.kept.watch import leave
 from nearcast.window.expiries import UNLIMITED
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"

@@ -14,7 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.engines.blocks import N_CLASSES, USED, block_class, cut_block, give_block
-from nearcast.engines.kept.buffers import FREE_WAITING, N_FREE_WAITING, N_WAITING, move_entries, room_of, wait_for
+from nearcast.engines.kept.buffers import move_entries, room_of
+from nearcast.engines.kept.layout import FREE_WAITING, N_FREE_WAITING, N_WAITING
+from nearcast.engines.kept.watch import wait_for
 from nearcast.jit import kernel
 
 NEVER = np.iinfo(np.int64).max  # the boundary when there is no sweep

@@ -28,10 +28,12 @@ from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.exact import NEAREST
-from nearcast.engines.kept.buffers import LINE, N_CHANGES, N_TOUCHED, has_room, leave, n_unsaid, settle
+from nearcast.engines.kept.buffers import has_room, n_unsaid, settle
+from nearcast.engines.kept.layout import N_CHANGES, N_TOUCHED
 from nearcast.engines.kept.refill import Asking, When, refill_many, side_by_side
 from nearcast.engines.kept.results import Results
 from nearcast.engines.kept.skyband import STRATEGIES, Policy, is_short, offer
+from nearcast.engines.kept.watch import fetch_waiting, leave
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.window.index.index import frame_of
 from nearcast.window.window import Steps
@@ -51,36 +53,6 @@ class Found(NamedTuple):
 
     slots: Ints  # int32[n]
     ranks: Floats  # float64[n]
-
-
-@kernel
-def fetch_waiting(results, subscriptions, rows, message):
-    """Have read ahead what those who watch a message will touch when it leaves.
-
-    All of it lies anywhere in memory: waiting for one subscription after another took most of the time.
-    """
-    waiting, buffers, entries = results.waiting, results.buffers, results.entries
-    first = results.heads[message]
-    at = first
-    while at > 0:
-        prefetch(subscriptions, waiting[at - 1].slot)
-        prefetch(buffers, waiting[at - 1].slot)
-        prefetch(buffers, waiting[at - 1].slot + 1)  # a record often ends in the line of the next one
-        prefetch(results.watched, waiting[at - 1].slot)
-        at = waiting[at - 1].next
-    at = first
-    while at > 0:
-        buffer = buffers[waiting[at - 1].slot]
-        for entry in range(buffer.start, buffer.start + buffer.n_entries, LINE):
-            prefetch(entries, entry)
-        at = waiting[at - 1].next
-    at = first
-    while at > 0:
-        if results.watched[waiting[at - 1].slot].soonest > 0:  # else stamps tell who leaves
-            buffer = buffers[waiting[at - 1].slot]
-            for entry in range(buffer.start, buffer.start + buffer.n_entries):
-                prefetch(rows, entries[entry].message)
-        at = waiting[at - 1].next
 
 
 @kernel

@@ -11,7 +11,8 @@ from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.scores import gather, mark, scatter
 from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.exact import ALL_WORDS, FARTHEST, TOPK
-from nearcast.engines.kept.buffers import N_REFILLS, room_to_replace
+from nearcast.engines.kept.buffers import room_to_replace
+from nearcast.engines.kept.layout import N_REFILLS
 from nearcast.engines.kept.skyband import buffer_limit, replace
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import HAVERSINE, wrap

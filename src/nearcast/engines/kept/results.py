@@ -10,7 +10,9 @@ import numpy as np
 from nearcast.columns.arena import Array, Floats, Ints, State, ranges, with_room
 from nearcast.columns.message_table import FOREVER, MessageLayout
 from nearcast.engines.blocks import N_CLASSES, N_HEADS, USED, block_class, block_room
-from nearcast.engines.kept.buffers import (
+from nearcast.engines.kept.buffers import close_buffers, n_unsaid, room_to_begin, settle, stamp_of
+from nearcast.engines.kept.compaction import NEVER, begin_sweep, end_sweep, sweep_slots, wait_anew
+from nearcast.engines.kept.layout import (
     BUFFER,
     CHANGE,
     ENTRY,
@@ -31,13 +33,7 @@ from nearcast.engines.kept.buffers import (
     WAITING,
     WATCHED,
     ResultLayout,
-    close_buffers,
-    n_unsaid,
-    room_to_begin,
-    settle,
-    stamp_of,
 )
-from nearcast.engines.kept.compaction import NEVER, begin_sweep, end_sweep, sweep_slots, wait_anew
 from nearcast.engines.kept.skyband import Policy, buffer_limit, replace
 from nearcast.window.expiries import UNLIMITED
 from nearcast.window.index.heaps import BEST

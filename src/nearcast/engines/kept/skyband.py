@@ -17,11 +17,6 @@ import numpy as np
 
 from nearcast.columns.message_table import FOREVER
 from nearcast.engines.kept.buffers import (
-    MOST_MARK,
-    N_BUFFERED,
-    N_KEPT,
-    N_OFFERED,
-    N_SHRUNK,
     class_to_take,
     drop,
     move_floor,
@@ -33,9 +28,9 @@ from nearcast.engines.kept.buffers import (
     stamp_of,
     take_entries,
     touch,
-    watch_first,
-    watch_newcomer,
 )
+from nearcast.engines.kept.layout import MOST_MARK, N_BUFFERED, N_KEPT, N_OFFERED, N_SHRUNK
+from nearcast.engines.kept.watch import watch_first, watch_newcomer
 from nearcast.errors import InvalidInput
 from nearcast.jit import allocating, kernel
 from nearcast.window.expiries import UNLIMITED

@@ -14,7 +14,6 @@ from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import ENDED, PointLayout
 from nearcast.engines.exact import ALL_WORDS, NO_MATCH, nearness
-from nearcast.engines.kept.buffers import LINE, MOVED, N_TOUCHED
 from nearcast.engines.kept.engine import (
     DONE,
     FIND_ROOM,
@@ -27,6 +26,7 @@ from nearcast.engines.kept.engine import (
     leave_expired,
     note_found,
 )
+from nearcast.engines.kept.layout import LINE, MOVED, N_TOUCHED
 from nearcast.engines.nearest.search_range import draw_box, level_of
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.distance import EUCLIDEAN, wrap

@@ -11,7 +11,8 @@ from nearcast.columns.arena import Array, Floats, Ints, Longs, State
 from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.kept.engine import KeptEngine
-from nearcast.engines.live_search import LiveSearch, best_live, matching_similar, matching_within
+from nearcast.engines.live_search import LiveSearch, matching_similar, matching_within
+from nearcast.engines.oracle.best_live import best_live
 from nearcast.engines.oracle.match import Matches, keep_steps, match_similar, match_within
 from nearcast.window.window import Steps
 

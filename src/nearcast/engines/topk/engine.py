@@ -13,7 +13,6 @@ from nearcast.engines.topk.events import take_steps
 from nearcast.engines.topk.invariants import check_index
 from nearcast.engines.topk.layout import CANDIDATE, MANY
 from nearcast.engines.topk.match import Probe
-from nearcast.engines.topk.moves import moved
 from nearcast.engines.topk.settings import SkypeSettings
 from nearcast.engines.topk.skype_index import SkypeIndex
 from nearcast.window.window import Steps
@@ -51,7 +50,7 @@ class TopKSkype(KeptEngine):
         self._file(self.table.used_slots)
 
     def fill(self, slots: Ints) -> Changes:
-        elsewhere = moved(self.index.layout.faces, slots, self.table.layout.rows, self.index.shape.metric)
+        elsewhere = self.index.moved(slots, self.table.layout.rows)
         if elsewhere.size:
             self.index.unfile(elsewhere, self.table.layout)
             self._file(elsewhere)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from nearcast.engines.kept.buffers import MOVED, N_TOUCHED
 from nearcast.engines.kept.engine import (
     DONE,
     FIND_ROOM,
@@ -15,6 +14,7 @@ from nearcast.engines.kept.engine import (
     leave_expired,
     note_found,
 )
+from nearcast.engines.kept.layout import MOVED, N_TOUCHED
 from nearcast.engines.topk.groups import refile
 from nearcast.engines.topk.keys import floor_of
 from nearcast.engines.topk.match import find
