@@ -99,7 +99,7 @@ class BallFilter:
         else:
             self._engine._refile(regions, before)
 
-    def forget(self, filed: Array, slots: Ints) -> None:
+    def remove(self, filed: Array, slots: Ints) -> None:
         """These subscriptions end."""
         if slots.size:
             self._engine.remove(self._regions[slots])

@@ -177,7 +177,7 @@ def find(filed, arrival, tables, where, words, space, lists, found):
 
 
 @kernel
-def take_steps(filed, steps, cursor, tables, where, words, room, kept):
+def take_events(filed, steps, cursor, tables, where, words, room, kept):
     """As that of `TopKSkype`; `room` is the bounds of the space, scratch, and room for candidates."""
     messages, subscriptions = tables
     space, lists, found = room
@@ -272,14 +272,14 @@ class CIQ(KeptEngine):
 
     def _take(self, steps: Steps, cursor: Longs) -> int:
         words = (self.context.vocabulary.idf, self._scratch(), self._units, self._candidates)
-        code: int = take_steps(
+        code: int = take_events(
             self._filed, steps, cursor, (self.context.live.table.layout, self.table.layout), self._where, words,
             (self.context.space.bounds, self._lists, self._found), (self.results.layout, self.results.policy),
         )  # fmt: skip
         return code
 
-    def _find_more(self) -> None:
-        super()._find_more()
+    def _grow_found(self) -> None:
+        super()._grow_found()
         self._candidates = np.zeros(2 * self._candidates.size, np.int32)
 
     def stats(self) -> Stats:

@@ -38,5 +38,5 @@ class WordsOnlyEngine(NearestEngine):
         super()._start()
         self._any = WordsOnly(self.context.space)
 
-    def _follow(self, slots: Longs) -> None:
+    def _follow_ranges(self, slots: Longs) -> None:
         """Nobody is filed by a ball."""

@@ -43,7 +43,7 @@ def similarity_of(row, scale, terms, message, where, idf, dense):
 
 
 @kernel
-def nearness(terms, row, message, metric, idf, dense):
+def negative_distance(terms, row, message, metric, idf, dense):
     """Minus the distance of `Nearest`, or NO_MATCH; takes no layout, for loops in which handing one over would cost."""
     n_shared = shared_row(terms, row.term_start, row.n_terms, idf, dense)[1]
     if n_shared == 0 or (row.mode == ALL_WORDS and n_shared < row.n_terms):
@@ -62,4 +62,4 @@ def rank(kind, subscriptions, slot, message, where, idf, dense):
             return NO_MATCH
         place = ssim(distance(where[0], row.x, row.y, message.x, message.y), where[1])
         return topk_score(scale.share, place, product, scale.norm, message.norm)
-    return nearness(subscriptions.terms, row, message, where[0], idf, dense)
+    return negative_distance(subscriptions.terms, row, message, where[0], idf, dense)

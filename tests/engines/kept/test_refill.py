@@ -8,7 +8,7 @@ import numpy as np
 
 import nearcast as nc
 from nearcast.engines.exact import NEAREST, TOPK
-from nearcast.engines.kept.refill import side_by_side
+from nearcast.engines.kept.refill import sort_for_locality
 from nearcast.window.index.index import frame_of
 
 
@@ -25,7 +25,7 @@ def test_searches_that_read_the_same_follow_one_another() -> None:
             query = nc.TopK(x, 0.0, text, k=1, alpha=alpha) if kind == TOPK else nc.Nearest(x, 0.0, text, k=1)
             broker.subscribe(10 * position + number, query)
         layout = broker.parts.tables[position].layout
-        order = side_by_side(kind, layout, slots, frame, broker.parts.context.vocabulary.idf).tolist()
+        order = sort_for_locality(kind, layout, slots, frame, broker.parts.context.vocabulary.idf).tolist()
         if kind == NEAREST:
             assert order == np.argsort(places).tolist()
             continue

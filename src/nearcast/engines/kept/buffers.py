@@ -29,7 +29,7 @@ _TOO_LARGE = 2  # a buffer whose block is this many size classes larger than it 
 
 
 @kernel
-def say(results, event, slot, message, sign, rank):
+def emit(results, event, slot, message, sign, rank):
     """Append a change; room was promised."""
     at = results.counters[N_CHANGES]
     change = results.changes[at]
@@ -109,7 +109,7 @@ def has_room(results, slot):
 
 
 @kernel
-def room_to_begin(n):
+def initial_room(n):
     """Entries that a new buffer of `n` has room for: it will grow soon, and a block left behind may find no user."""
     return n + n // 8
 
@@ -118,7 +118,7 @@ def room_to_begin(n):
 def room_to_replace(results, slot, n):
     """Is there room to give a subscription a buffer of up to `n` entries, and for what it may say?"""
     return (
-        results.blocks[USED] + block_room(block_class(room_to_begin(n))) <= results.entries.size
+        results.blocks[USED] + block_room(block_class(initial_room(n))) <= results.entries.size
         and room_to_wait(results) >= 2
         and room_to_touch(results)
         and results.counters[N_CHANGES] + results.buffers[slot].n_entries <= results.changes.size
@@ -201,7 +201,7 @@ def drop(results, slot, position, event):
     buffer = results.buffers[slot]
     entry = results.entries[buffer.start + position]
     if entry.mark & 1:
-        say(results, event, slot, entry.message, -1, entry.rank)
+        emit(results, event, slot, entry.message, -1, entry.rank)
     for i in range(buffer.start + position, buffer.start + buffer.n_entries - 1):
         results.entries[i] = results.entries[i + 1]
     buffer.n_entries -= 1
@@ -210,7 +210,7 @@ def drop(results, slot, position, event):
 
 
 @kernel
-def n_unsaid(results):
+def n_pending(results):
     """At most so many changes are said when the event is settled."""
     n = 0
     for i in range(results.counters[N_TOUCHED]):
@@ -219,7 +219,7 @@ def n_unsaid(results):
 
 
 @kernel
-def settle(results, event):
+def emit_changes(results, event):
     """End an event: tell every touched subscriber what entered and what left the first k. Needs room for `n_unsaid`.
 
     One message came at most, so that at most one that is shown has left the first k, and stands next to them.
@@ -232,7 +232,7 @@ def settle(results, event):
             entry = results.entries[buffer.start + position]
             shown = 1 if position < buffer.k else 0
             if entry.mark & 1 != shown:
-                say(results, event, slot, entry.message, 2 * shown - 1, entry.rank)
+                emit(results, event, slot, entry.message, 2 * shown - 1, entry.rank)
                 entry.mark ^= 1
         give_back_room(results, slot)
     results.counters[N_TOUCHED] = 0

@@ -25,7 +25,7 @@ _MOST_CLASSES = 8  # a block of so many size classes more, which is twice the ro
 
 
 @kernel
-def hand_over(links, source, target, first):
+def move_free_blocks(links, source, target, first):
     """Move the free blocks that start at `first` or beyond from one set of lists to another, and forget none."""
     for size_class in range(N_CLASSES):
         at = source[1 + size_class]
@@ -40,7 +40,7 @@ def hand_over(links, source, target, first):
 def begin_sweep(results, boundary):
     """Tell free blocks beyond the boundary from the others from now on."""
     results.above[USED] = boundary
-    hand_over(results.entries["message"], results.blocks, results.above, boundary)
+    move_free_blocks(results.entries["message"], results.blocks, results.above, boundary)
 
 
 @kernel
@@ -72,15 +72,15 @@ def end_sweep(results):
         if buffer.block > 0:
             end = max(end, buffer.start + room_of(buffer))
     links, blocks, above = results.entries["message"], results.blocks, results.above
-    hand_over(links, above, blocks, 0)
-    hand_over(links, blocks, above, end)
+    move_free_blocks(links, above, blocks, 0)
+    move_free_blocks(links, blocks, above, end)
     for size_class in range(N_CLASSES):
         above[1 + size_class] = 0
     blocks[USED], above[USED] = end, NEVER
 
 
 @kernel
-def wait_anew(results):
+def rebuild_waiting(results):
     """Have everybody wait for what they watch, and for nothing else."""
     counters = results.counters
     counters[FREE_WAITING], counters[N_FREE_WAITING], counters[N_WAITING] = 0, 0, 0

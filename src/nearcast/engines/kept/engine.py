@@ -28,9 +28,9 @@ from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.exact import NEAREST
-from nearcast.engines.kept.buffers import has_room, n_unsaid, settle
+from nearcast.engines.kept.buffers import emit_changes, has_room, n_pending
 from nearcast.engines.kept.layout import N_CHANGES, N_TOUCHED
-from nearcast.engines.kept.refill import Asking, When, refill_many, side_by_side
+from nearcast.engines.kept.refill import AsOf, SearchInput, refill_many, sort_for_locality
 from nearcast.engines.kept.results import Results
 from nearcast.engines.kept.skyband import STRATEGIES, Policy, is_short, offer
 from nearcast.engines.kept.watch import fetch_waiting, leave
@@ -39,7 +39,7 @@ from nearcast.window.index.index import frame_of
 from nearcast.window.window import Steps
 
 DONE, SHORT, FIND_ROOM = range(3)  # answers, besides NEED_ROOM
-LEAVING, FINDING, OFFERING, FILLING, SETTLING = range(5)  # phases of an event
+LEAVING, FINDING, OFFERING, FILLING, EMITTING = range(5)  # phases of an event
 STEP, PHASE, POSITION, N_FOUND = range(4)  # positions in a cursor
 N_CURSOR = 4
 
@@ -111,16 +111,16 @@ def keep_found(steps, cursor, messages, found, results, policy):
     if cursor[PHASE] == OFFERING and offer_found(steps, cursor, messages, found, results, policy) == NEED_ROOM:
         return NEED_ROOM
     if cursor[PHASE] == FILLING:
-        cursor[PHASE] = SETTLING
+        cursor[PHASE] = EMITTING
         if anyone_short(results):
             return SHORT
-    return DONE if results.counters[N_CHANGES] + n_unsaid(results) <= results.changes.size else NEED_ROOM
+    return DONE if results.counters[N_CHANGES] + n_pending(results) <= results.changes.size else NEED_ROOM
 
 
 @kernel
 def end_event(cursor, results):
     """Say what changed, and go on to the next event."""
-    settle(results, cursor[STEP])
+    emit_changes(results, cursor[STEP])
     cursor[STEP] += 1
     cursor[PHASE], cursor[POSITION] = LEAVING, 0
 
@@ -168,20 +168,20 @@ class KeptEngine(ABC):
     def publish(self, steps: Steps) -> Changes:
         if not len(self.table) or not steps.arrivals.size:
             return NO_CHANGES
-        self.results.begin(self.context.live.table.ids.keys.capacity)
+        self.results.begin_batch(self.context.live.table.ids.keys.capacity)
         cursor = np.zeros(N_CURSOR, dtype=np.int64)
         while (code := self._take(steps, cursor)) != DONE:
             event = int(cursor[STEP])
             if code == SHORT:
                 self._refill(self.results.short.copy(), event, int(steps.lasts[event]), int(steps.clocks[event]))
             elif code == FIND_ROOM:
-                self._find_more()
+                self._grow_found()
             else:
                 self._grow(cursor)
-        self.results.tidy(_SWEPT * steps.arrivals.size)
+        self.results.maintain(_SWEPT * steps.arrivals.size)
         return self._changes()
 
-    def _find_more(self) -> None:
+    def _grow_found(self) -> None:
         """Room for twice as many candidates."""
         n = 2 * self._found.slots.size
         self._found = Found(np.zeros(n, np.int32), np.zeros(n))
@@ -192,18 +192,18 @@ class KeptEngine(ABC):
         if cursor[PHASE] in (LEAVING, OFFERING):
             results.make_room_for_offers()
         else:
-            results.make_room(0, 0, 0, int(n_unsaid(results.layout)))
+            results.make_room(0, 0, 0, int(n_pending(results.layout)))
 
     def reweighed(self) -> None:  # noqa: B027 - only an engine that files by weight has something to do
         """The weights of words have changed."""
 
     def fill(self, slots: Ints) -> Changes:
         live = self.context.live
-        self.results.begin(live.table.ids.keys.capacity)
+        self.results.begin_batch(live.table.ids.keys.capacity)
         self._refill(slots, 0, live.last, live.clock)
-        self.results.settle(0)
-        self.results.tidy(_SWEPT * slots.size)
-        self.results.keep_ahead()
+        self.results.emit_changes(0)
+        self.results.maintain(_SWEPT * slots.size)
+        self.results.grow_ahead()
         return self._changes()
 
     def move(self, slots: Ints, before: Array) -> Changes:
@@ -215,45 +215,47 @@ class KeptEngine(ABC):
 
     def resume(self, slots: Ints, n_kept: Ints, messages: Ints, ranks: Floats) -> None:
         table = self.context.live.table
-        self.results.begin(table.ids.keys.capacity)
+        self.results.begin_batch(table.ids.keys.capacity)
         ends = np.cumsum(n_kept)
         for slot, first, end in zip(slots.tolist(), (ends - n_kept).tolist(), ends.tolist(), strict=True):
             self.results.put(slot, table.layout, messages[first:end], ranks[first:end], 0)
-        self.results.settle(0)
-        self.results.forget_changes()
+        self.results.emit_changes(0)
+        self.results.discard_changes()
 
     def _refill(self, slots: Ints, event: int, last: int, clock: int) -> None:
         """Find the results of subscriptions anew, as of (last, clock)."""
         live, table, results = self.context.live, self.table, self.results
         rows, idf = table.layout.rows, self.context.vocabulary.idf
         if slots.size > _LONG:
-            slots = side_by_side(self.kind, table.layout, slots, self._frame, idf)
+            slots = sort_for_locality(self.kind, table.layout, slots, self._frame, idf)
             results.make_room_for_many(slots, len(live.table))
         n_live = len(live.table)
-        when = When(event, last, clock, live.limits.newest, n_live)
+        as_of = AsOf(event, last, clock, live.limits.newest, n_live)
         most = results.limit(int(slots[np.argmax(rows["k"][slots])])) if slots.size else 0
         index = live.index.for_many(slots.size, live.table, idf)
         scratch = index.room_for(int(rows["n_terms"][slots].max(initial=0)), min(most, n_live))
-        asking = Asking(index.layout, live.table.layout, idf, self._scratch(), scratch)
+        search_input = SearchInput(index.layout, live.table.layout, idf, self._scratch(), scratch)
         done = 0
         while True:
-            done = refill_many(self.kind, slots, done, table.layout, asking, when, results.layout, results.policy)
+            done = refill_many(
+                self.kind, slots, done, table.layout, search_input, as_of, results.layout, results.policy
+            )
             if done == slots.size:
                 break
             results.make_room_to_replace(int(slots[done]), min(results.limit(int(slots[done])), n_live))
         live.index.credit(index)
 
     def _changes(self) -> Changes:
-        said = self.results.changes
-        self._n_updates += said.size
+        emitted = self.results.changes
+        self._n_updates += emitted.size
         changes = Changes(
-            said["event"].copy(),
-            said["slot"].copy(),
-            said["message"].copy(),
-            said["sign"].copy(),
-            self._scores(said["rank"]),
+            emitted["event"].copy(),
+            emitted["slot"].copy(),
+            emitted["message"].copy(),
+            emitted["sign"].copy(),
+            self._scores(emitted["rank"]),
         )
-        self.results.forget_changes()
+        self.results.discard_changes()
         return changes
 
     def _scores(self, ranks: Floats) -> Floats:

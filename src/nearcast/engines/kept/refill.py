@@ -30,7 +30,7 @@ _POSTING_COST = 4
 _BY_PLACE = 0.7
 
 
-class Asking(NamedTuple):
+class SearchInput(NamedTuple):
     """Everything that a search reads, and its scratch."""
 
     filed: IndexLayout
@@ -40,7 +40,7 @@ class Asking(NamedTuple):
     scratch: SearchScratch
 
 
-class When(NamedTuple):
+class AsOf(NamedTuple):
     """The event in which results are found anew, and as of when."""
 
     event: int
@@ -51,15 +51,15 @@ class When(NamedTuple):
 
 
 @kernel
-def refill_many(kind, slots, first, subscriptions, asking, when, results, policy):
+def refill_many(kind, slots, first, subscriptions, search_input, as_of, results, policy):
     """Evaluate subscriptions from position `first` on; returns the position at which there was no room."""
-    filed, messages, idf, dense, scratch = asking
+    filed, messages, idf, dense, scratch = search_input
     work, best = scratch.work, scratch.best
     rows, scales, words, counts = subscriptions
     for i in range(first, slots.size):
         slot = slots[i]
         row = rows[slot]
-        limit = min(buffer_limit(results.buffers[slot].k, policy), when.n_live)
+        limit = min(buffer_limit(results.buffers[slot].k, policy), as_of.n_live)
         if not room_to_replace(results, slot, limit):
             return i
         before = _NODE_COST * (work[NODES] + work[LEAVES]) + _POSTING_COST * work[POSTINGS]
@@ -71,9 +71,9 @@ def refill_many(kind, slots, first, subscriptions, asking, when, results, policy
             mode = ALL if row.mode == ALL_WORDS else ANY
             mark(words, row.term_start, row.n_terms, dense)
         question = Question(mode, row.x, row.y, limit, alpha, norm)
-        moment = Moment(when.last, when.clock, when.newest, row.since)
+        moment = Moment(as_of.last, as_of.clock, as_of.newest, row.since)
         n = 0
-        if when.n_live > 0:
+        if as_of.n_live > 0:
             terms = words[row.term_start : row.term_start + row.n_terms]
             n = search(filed, messages, idf, question, terms, dense, moment, scratch)
         gather(words, row.term_start, row.n_terms, dense)
@@ -83,7 +83,7 @@ def refill_many(kind, slots, first, subscriptions, asking, when, results, policy
         if kind != TOPK:
             for j in range(n):
                 best[j].key = -min(best[j].key, FARTHEST)
-        replace(results, messages, slot, best[:n], when.event, float(cost), policy)
+        replace(results, messages, slot, best[:n], as_of.event, float(cost), policy)
         results.counters[N_REFILLS] += 1
     return slots.size
 
@@ -115,7 +115,7 @@ def word_codes(subscriptions, slots, idf, codes):
         codes[i] = (first << 32) + second
 
 
-def side_by_side(kind: int, subscriptions: PointLayout, slots: Ints, frame: Frame, idf: Floats) -> Ints:
+def sort_for_locality(kind: int, subscriptions: PointLayout, slots: Ints, frame: Frame, idf: Floats) -> Ints:
     """The slots in an order in which searches that follow one another read the same parts of the index.
 
     Neighbours along a curve, and of `TopK` those with the same frequent words before, unless place matters more.

@@ -19,12 +19,12 @@ from nearcast.columns.message_table import FOREVER
 from nearcast.engines.kept.buffers import (
     class_to_take,
     drop,
+    emit,
+    initial_room,
     move_floor,
     move_to_larger,
     new_block,
     room_of,
-    room_to_begin,
-    say,
     stamp_of,
     take_entries,
     touch,
@@ -238,7 +238,7 @@ def n_to_keep(k, best, cost, policy):
 
 
 @allocating
-def thin_out(best, messages, k, policy):
+def keep_skyband(best, messages, k, policy):
     """Move the messages that may enter the result to the front of `best`, best first; returns how many those are.
 
     Their sequences become the marks of their entries.
@@ -288,8 +288,8 @@ def replace(results, messages, slot, best, event, cost, policy):
     buffer = results.buffers[slot]
     n_kept = n_to_keep(buffer.k, best, cost, policy)
     floor = best[n_kept - 1].key if n_kept > 0 else -np.inf
-    n_kept = thin_out(best[: abs(n_kept)], messages, buffer.k, policy)
-    size_class = class_to_take(results, room_to_begin(n_kept))
+    n_kept = keep_skyband(best[: abs(n_kept)], messages, buffer.k, policy)
+    size_class = class_to_take(results, initial_room(n_kept))
     start = new_block(results, size_class)
     for i in range(n_kept):
         entry = results.entries[start + i]
@@ -303,7 +303,7 @@ def replace(results, messages, slot, best, event, cost, policy):
             if at < n_shown:
                 results.entries[start + at].mark |= 1
             else:
-                say(results, event, slot, old.message, -1, old.rank)
+                emit(results, event, slot, old.message, -1, old.rank)
     results.counters[N_BUFFERED] += n_kept - buffer.n_entries
     take_entries(results, slot, start, size_class)
     buffer.n_entries = n_kept

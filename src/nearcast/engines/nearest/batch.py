@@ -13,7 +13,7 @@ from nearcast.columns.arena import Array, Floats, Ints, Longs, record
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import ENDED, PointLayout
-from nearcast.engines.exact import ALL_WORDS, NO_MATCH, nearness
+from nearcast.engines.exact import ALL_WORDS, NO_MATCH, negative_distance
 from nearcast.engines.kept.engine import (
     DONE,
     FIND_ROOM,
@@ -122,7 +122,7 @@ def verify_all(scene, event, n_candidates, results, found):
         row = rows[slot]
         if row.expires <= clock:
             continue
-        value = nearness(terms, row, message, metric, idf, dense)
+        value = negative_distance(terms, row, message, metric, idf, dense)
         if value != NO_MATCH and value >= buffers[slot].floor:
             slots[n], ranks[n] = slot, value
             n += 1
@@ -209,7 +209,7 @@ def add_extras(scene, turn, slot, version, event, n_extras):
 
 
 @kernel
-def follow(filed, subscriptions, buffers, slots, where, deepest, moved):
+def redraw_boxes(filed, subscriptions, buffers, slots, where, deepest, moved):
     """Draw boxes anew; writes those that have shrunk so far as to belong in finer cells, each once, returns how many.
 
     `where` is metric and bounds, `deepest` the level of the finest cells for all words and for any word. `slots` may

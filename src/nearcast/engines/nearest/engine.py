@@ -23,8 +23,8 @@ from nearcast.engines.nearest.batch import (
     Scene,
     Turn,
     add_extras,
-    follow,
     keep_turn,
+    redraw_boxes,
 )
 from nearcast.engines.nearest.grid import GridPyramid
 from nearcast.engines.nearest.search_range import FILED
@@ -70,7 +70,7 @@ class NearestEngine(KeptEngine):
         self._grown: list[int] = []  # subscriptions whose balls grew in it
         self._widened = np.zeros(0, dtype=np.int32)  # number of the last growth of each, zeros between turns
 
-    def _of_all(self, slots: Ints) -> tuple[Ints, Ints]:
+    def _by_mode(self, slots: Ints) -> tuple[Ints, Ints]:
         """Those that ask for all words, and those that ask for any."""
         for_all = self.table.rows["mode"][slots] == ALL_WORDS
         return slots.compress(for_all), slots.compress(~for_all)
@@ -78,7 +78,7 @@ class NearestEngine(KeptEngine):
     def insert(self, slots: Ints) -> None:
         super().insert(slots)
         self._filed = with_room(self._filed, self.table.slots.capacity)
-        of_all, of_any = self._of_all(slots)
+        of_all, of_any = self._by_mode(slots)
         if of_all.size:
             self._all.ensure_terms(self.context.vocabulary.capacity)
         if of_all.size > self._all.n_filed:
@@ -89,7 +89,7 @@ class NearestEngine(KeptEngine):
 
     def _build_all(self) -> None:
         buffers = self.results.layout.buffers
-        self._all.build(self._filed, self.table.layout, buffers, self._of_all(self.table.used_slots)[0])
+        self._all.build(self._filed, self.table.layout, buffers, self._by_mode(self.table.used_slots)[0])
 
     def _file_all(self, slots: Ints, n_new: int) -> None:
         if slots.size:
@@ -104,14 +104,14 @@ class NearestEngine(KeptEngine):
 
     def _file(self, slots: Ints) -> None:
         """File those that are filed already by the balls that they have now."""
-        of_all, of_any = self._of_all(slots)
+        of_all, of_any = self._by_mode(slots)
         self._file_all(of_all, 0)
         self._file_any(of_any)
 
     def remove(self, slots: Ints) -> None:
-        of_all, of_any = self._of_all(slots)
-        self._all.forget(self._filed, of_all)
-        self._any.forget(self._filed, of_any)
+        of_all, of_any = self._by_mode(slots)
+        self._all.remove(self._filed, of_all)
+        self._any.remove(self._filed, of_any)
         super().remove(slots)
 
     def _take(self, steps: Steps, cursor: Longs) -> int:
@@ -156,13 +156,13 @@ class NearestEngine(KeptEngine):
         self._widened[self._grown] = 0
         self._turn = self._scene = None
         self._grown, self._n_extras = [], 0
-        self._follow(slots)
+        self._follow_ranges(slots)
 
-    def _follow(self, slots: Ints) -> None:
+    def _follow_ranges(self, slots: Ints) -> None:
         """Draw the boxes of balls that shrank, and file anew where finer cells will do."""
         moved = np.empty(slots.size, dtype=np.int32)
         space, deepest = self.context.space, (self._all.height, self._any.deepest(len(self.table)))
-        n = follow(
+        n = redraw_boxes(
             self._filed, self.table.layout, self.results.layout.buffers, slots, (space.metric_code, space.bounds),
             deepest, moved,
         )  # fmt: skip
@@ -195,7 +195,7 @@ class NearestEngine(KeptEngine):
         super().check()
         assert not self._widened.any()
         assert self._turn is None
-        of_all, of_any = self._of_all(self.table.used_slots)
+        of_all, of_any = self._by_mode(self.table.used_slots)
         self._all.check(self._filed, of_all)
         self._any.check(self._filed, of_any)
 
@@ -217,7 +217,7 @@ class NearestEngine(KeptEngine):
         self._filed = with_room(self._filed, self.table.slots.capacity)
         self._all.ensure_terms(self.context.vocabulary.capacity)
         self._build_all()
-        self._file_any(self._of_all(self.table.used_slots)[1])
+        self._file_any(self._by_mode(self.table.used_slots)[1])
 
     def state(self) -> State:
         own = {"verified": self._n_verified, "filed": self._filed}

@@ -13,7 +13,7 @@ from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.kept.engine import KeptEngine
 from nearcast.engines.live_search import LiveSearch, matching_similar, matching_within
 from nearcast.engines.oracle.best_live import best_live
-from nearcast.engines.oracle.match import Matches, keep_steps, match_similar, match_within
+from nearcast.engines.oracle.match import Matches, match_similar, match_within, take_events
 from nearcast.window.window import Steps
 
 _BATCH_ROOM = 4096  # least room for matches, beyond one for every subscription
@@ -122,7 +122,7 @@ class KeptOracle(KeptEngine):
         self._n_tried = 0
 
     def _take(self, steps: Steps, cursor: Longs) -> int:
-        code: int = keep_steps(
+        code: int = take_events(
             self.kind, steps, cursor, self.context.live.table.layout, self.table.layout, self._where,
             (self.context.vocabulary.idf, self._scratch()), self._found, self.results.layout, self.results.policy,
         )  # fmt: skip

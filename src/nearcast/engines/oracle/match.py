@@ -112,7 +112,7 @@ def find_everyone(kind, arrival, messages, subscriptions, where, idf, dense, fou
 
 
 @kernel
-def keep_steps(kind, steps, cursor, messages, subscriptions, where, words, found, results, policy):
+def take_events(kind, steps, cursor, messages, subscriptions, where, words, found, results, policy):
     """Take events from the cursor on into the results, until DONE or something is missing; then call again."""
     idf, dense = words
     while cursor[STEP] < steps.arrivals.size:

@@ -87,7 +87,7 @@ def cut_groups(alphas, shape, lows):
 
 
 @allocating
-def collect(index, first, end, shape):
+def collect_postings(index, first, end, shape):
     """Copies of all postings of these groups of a word, their codes, and the order of these."""
     n = 0
     for at in range(first, end):
@@ -139,7 +139,7 @@ def recut(index, term, first, end, shape):
 
     Returns False, and does nothing, if there is no room.
     """
-    copies, codes, order = collect(index, first, end, shape)
+    copies, codes, order = collect_postings(index, first, end, shape)
     n = order.size
     starts = np.empty(n + 1, dtype=np.int64)
     firsts = np.empty(n + 1, dtype=np.int64)
@@ -192,7 +192,7 @@ def rebuild(index, term, shape):
 
 
 @kernel
-def thin_out(index, term, slot, shape):
+def recut_crowded(index, term, slot, shape):
     """Cut the cell that a subscription belongs to anew if it is crowded; returns False if there is no room for that.
 
     Most cells are not until the whole word is cut anew: this is for one place that grows much faster than the word.
@@ -205,7 +205,7 @@ def thin_out(index, term, slot, shape):
 
 
 @kernel
-def make_ready(index, subscriptions, slot, shape):
+def prepare_words(index, subscriptions, slot, shape):
     """Cut the words of a subscription anew that have outgrown their cells; is there room then to file it?"""
     row = subscriptions.rows[slot]
     n_postings = 0
@@ -215,7 +215,7 @@ def make_ready(index, subscriptions, slot, shape):
         if own.n_groups > 0:
             if has_outgrown(own, shape) and not rebuild(index, term, shape):
                 return False
-            if not thin_out(index, term, slot, shape):
+            if not recut_crowded(index, term, slot, shape):
                 return False
             n_postings += block_room(block_class(own.n + 1))
         else:
@@ -234,7 +234,7 @@ def file_many(index, slots, first, subscriptions, idf, buffers, shape):
         row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
         face = index.faces[slot]
         face_of(face, row, scale, buffers[slot].floor, shape.metric)
-        if not make_ready(index, subscriptions, slot, shape):
+        if not prepare_words(index, subscriptions, slot, shape):
             return i
         code = code_of(face, slot, shape)
         for j in range(row.term_start, row.term_start + row.n_terms):

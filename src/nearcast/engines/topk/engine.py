@@ -9,7 +9,7 @@ from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import Changes, EngineContext, Stats
 from nearcast.engines.exact import TOPK
 from nearcast.engines.kept.engine import KeptEngine, policy_of
-from nearcast.engines.topk.events import take_steps
+from nearcast.engines.topk.events import take_events
 from nearcast.engines.topk.invariants import check_index
 from nearcast.engines.topk.layout import CANDIDATE, MANY
 from nearcast.engines.topk.match import Probe
@@ -75,7 +75,7 @@ class TopKSkype(KeptEngine):
         return super().publish(steps)
 
     def _take(self, steps: Steps, cursor: Longs) -> int:
-        code: int = take_steps(
+        code: int = take_events(
             (self.index.layout, self.index.shape), steps, cursor,
             (self.context.live.table.layout, self.table.layout), self._where,
             (self.context.vocabulary.idf, self._scratch(), self.settings.prune_groups), (self._probe, self._found),
@@ -83,8 +83,8 @@ class TopKSkype(KeptEngine):
         )  # fmt: skip
         return code
 
-    def _find_more(self) -> None:
-        super()._find_more()
+    def _grow_found(self) -> None:
+        super()._grow_found()
         self._probe = self._probe._replace(candidates=np.zeros(2 * self._probe.candidates.size, CANDIDATE))
 
     def check(self) -> None:

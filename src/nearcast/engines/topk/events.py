@@ -33,7 +33,7 @@ def refile_many(index, subscriptions, idf, slots, buffers, shape):
 
 
 @kernel
-def take_steps(filed, steps, cursor, tables, where, words, room, kept):
+def take_events(filed, steps, cursor, tables, where, words, room, kept):
     """Take events from the cursor on into the results, until DONE or something is missing; then call again.
 
     `filed` is the index and its shape, `tables` are messages and subscriptions, `words` as `find` wants them, `room` is

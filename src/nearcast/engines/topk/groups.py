@@ -102,7 +102,7 @@ def shift_hole(postings, start, end, hole, key):
 
 
 @kernel
-def open_place(index, at, key):
+def insert_position(index, at, key):
     """A free position for a key in a group, which moves to a larger block when full; room was promised."""
     group = index.groups[at]
     postings = index.postings
@@ -159,7 +159,7 @@ def file_posting(index, slot, term, code, rest):
         clear_group(index.groups[row.start], 0, -1.0)
     face = index.faces[slot]
     first, at = find_group(index, term, code, face.alpha)
-    write_posting(index.postings[open_place(index, at, posting_key(face, rest))], slot, face, rest)
+    write_posting(index.postings[insert_position(index, at, posting_key(face, rest))], slot, face, rest)
     index.groups[at].tilt = min(index.groups[at].tilt, tilt_of(np.float64(face.alpha)))
     widen_cell(index.groups[first], face)
     bound_cell(index.groups, first)

@@ -61,7 +61,7 @@ class Probe(NamedTuple):
 
 
 @kernel
-def line_up(messages, message, idf, probe):
+def sort_words(messages, message, idf, probe):
     """Write the words of a message, the rarest first, and their unit weights: a shell sort."""
     words, units = probe.words, probe.units
     n = message.n_terms
@@ -111,7 +111,7 @@ def measure_rests(probe, n):
 
 
 @kernel
-def nearness(aim, squared):
+def ssim_bound(aim, squared):
     """What the nearness of the message does not exceed to a subscription whose rounded point lies so far off, squared.
 
     A point is rounded by a share of what it lies from the origin: no more than the message does, and the way to it.
@@ -121,7 +121,7 @@ def nearness(aim, squared):
 
 
 @kernel
-def sift_group(postings, span, limits, aim, own, tails, room):
+def scan_group(postings, span, limits, aim, own, tails, room):
     """Add the subscriptions of a group that may want the message to the candidates; returns how many there are then.
 
     `span` is where the group's postings lie; `limits` are what the cell's distance adds to every key, and where the
@@ -147,7 +147,7 @@ def sift_group(postings, span, limits, aim, own, tails, room):
             n_shared = min(n_shared + (posting.mark & MANY), MANY)
         text = posting.own * unit + posting.after * tails[n_shared]
         dx, dy, dz = np.float64(posting.x) - aim.x, np.float64(posting.y) - aim.y, np.float64(posting.z) - aim.z
-        near = nearness(aim, dx * dx + dy * dy + dz * dz)
+        near = ssim_bound(aim, dx * dx + dy * dy + dz * dz)
         alpha = np.float64(posting.alpha)
         if alpha * near + (1.0 - alpha) * text + _LOOSE >= posting.floor:
             candidate = candidates[n]
@@ -158,7 +158,7 @@ def sift_group(postings, span, limits, aim, own, tails, room):
 
 
 @kernel
-def sift_word(index, word, aim, probe, n, prune):
+def scan_word(index, word, aim, probe, n, prune):
     """Look through the cells of one of the message's words; returns the number of candidates, or NEED_ROOM.
 
     Paper: [SKYPE] section 5.4, algorithm 1; section 5.3, theorem 3 and lemma 6.
@@ -174,7 +174,7 @@ def sift_word(index, word, aim, probe, n, prune):
     while at < end:
         first = groups[at]
         after = at + first.n_more + 1
-        lack = max(0.0, 1.0 - nearness(aim, box_squared(aim.x, aim.y, aim.z, first)))
+        lack = max(0.0, 1.0 - ssim_bound(aim, box_squared(aim.x, aim.y, aim.z, first)))
         work[CELLS] += 1
         if prune and first.cell_key + first.cell_tilt * lack > reach:
             work[CELLS_SKIPPED] += 1
@@ -195,7 +195,7 @@ def sift_word(index, word, aim, probe, n, prune):
                 return NEED_ROOM
             span = (np.int64(group.start), np.int64(group.start) + group.n)
             limits = (added, reach if prune else np.inf)
-            n, n_visited = sift_group(postings, span, limits, aim, own, tails, (candidates, n))
+            n, n_visited = scan_group(postings, span, limits, aim, own, tails, (candidates, n))
             work[VISITED] += n_visited
     return n
 
@@ -254,14 +254,14 @@ def find(index, arrival, messages, subscriptions, where, words, probe, found):
     """
     idf, dense, prune = words
     message = messages.rows[arrival[0]]
-    line_up(messages, message, idf, probe)
+    sort_words(messages, message, idf, probe)
     measure_rests(probe, message.n_terms)
     x, y, z = point_of(where[0], message.x, message.y)
     aim = Aim(x, y, z, _BLUR * (abs(x) + abs(y) + abs(z)), where[0], where[1])
     n = 0
     for word in range(message.n_terms):
         if probe.words[word] < index.lists.size and index.lists[probe.words[word]].n_groups > 0:
-            n = sift_word(index, word, aim, probe, n, prune)
+            n = scan_word(index, word, aim, probe, n, prune)
             if n == NEED_ROOM:
                 return n
     if n > found.slots.size:

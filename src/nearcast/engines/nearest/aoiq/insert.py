@@ -179,7 +179,7 @@ def file_many(tree, habits, filed, subscriptions, buffers, slots, where, setting
 
 
 @kernel
-def forget(tree, filed, slots):
+def remove_many(tree, filed, slots):
     """These subscriptions are filed nowhere; their entries are removed when a message comes by."""
     for slot in slots:
         own = filed[slot]

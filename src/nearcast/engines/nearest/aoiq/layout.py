@@ -94,7 +94,7 @@ def place_of(keys, key):
 
 
 @kernel
-def take_out(keys, values, at):
+def remove_key(keys, values, at):
     """Leave the place of a key; those that were put farther from their homes because of it come closer."""
     gap, place = at, at
     while True:

@@ -35,7 +35,7 @@ _AHEAD = 8  # units, and entries of a block, between the steps of reading ahead
 
 
 @kernel
-def note(tree, habits, x, y, bounds):
+def count_message(tree, habits, x, y, bounds):
     """Count a message in the cell of each level."""
     column = cell_index(bounds[0], bounds[2], 1 << HISTOGRAM, x)
     row = cell_index(bounds[1], bounds[3], 1 << HISTOGRAM, y)
@@ -192,7 +192,7 @@ def collect_many(tree, habits, steps, events, messages, where, settings, units):
         if message.n_terms > words.size:
             words, ranks = np.empty(2 * message.n_terms, np.int32), np.empty(2 * message.n_terms, np.int32)
         x = message.x if metric == EUCLIDEAN else wrap(message.x)
-        note(tree, habits, x, message.y, bounds)
+        count_message(tree, habits, x, message.y, bounds)
         n_words = order_words(messages, message, habits, words, ranks)
         place = (cell_index(bounds[0], bounds[2], side, x), cell_index(bounds[1], bounds[3], side, message.y), height)
         if n_words > queue.size:

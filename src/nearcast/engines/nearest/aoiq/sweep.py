@@ -13,7 +13,7 @@ from nearcast.engines.nearest.aoiq.layout import (
     SWEPT_FIRSTS,
     SWEPT_KEYS,
     level_of_node,
-    take_out,
+    remove_key,
 )
 from nearcast.engines.nearest.aoiq.posting_lists import move_block
 from nearcast.jit import kernel
@@ -99,7 +99,7 @@ def sweep_lists(tree, filed, n_places):
         else:
             prefix.n_uses -= 1
             heads[N_LISTS] -= 1
-            take_out(keys, tree.list_heads, at)  # what takes its place comes next
+            remove_key(keys, tree.list_heads, at)  # what takes its place comes next
     return False
 
 
@@ -121,7 +121,7 @@ def sweep_prefixes(tree, n_places):
         elif keys[at] != 0 and prefixes[tree.prefix_ids[at]].n_uses == 0:
             free_prefix(tree, tree.prefix_ids[at])
             prefixes[(keys[at] - 1) >> 31].n_uses -= 1
-            take_out(keys, tree.prefix_ids, at)
+            remove_key(keys, tree.prefix_ids, at)
         else:
             heads[SWEPT_KEYS] += 1
         at = heads[SWEPT_FIRSTS]

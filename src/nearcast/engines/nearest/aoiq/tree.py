@@ -12,7 +12,7 @@ from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.blocks import N_HEADS as N_RANGES
 from nearcast.engines.blocks import USED
 from nearcast.engines.contract import Stats
-from nearcast.engines.nearest.aoiq.insert import file_many, forget, rank_words
+from nearcast.engines.nearest.aoiq.insert import file_many, rank_words, remove_many
 from nearcast.engines.nearest.aoiq.invariants import check_tree
 from nearcast.engines.nearest.aoiq.layout import (
     BLOCK,
@@ -210,11 +210,11 @@ class AoiqTree:
             entries=with_room(tree.entries, int(tree.ranges[USED] * 1.05) + 2 * longest + 64 * MOST_NODES),
         )
 
-    def forget(self, filed: Array, slots: Ints) -> None:
+    def remove(self, filed: Array, slots: Ints) -> None:
         """These subscriptions end."""
         self._n_rows -= int(filed["n_rows"][slots].sum())
         self._n_filed -= slots.size
-        forget(self._tree, filed, slots)
+        remove_many(self._tree, filed, slots)
         self._sweep(filed, slots.size)
 
     def find(
@@ -224,7 +224,7 @@ class AoiqTree:
         if not self._n_filed:
             return pairs, n_pairs
         if self._tree.heads[N_SEEN] > _MEMORY:
-            self._forget_half()
+            self._halve_counts()
         while True:
             n_units = collect_many(
                 self._tree, self._habits, steps, events, messages, self._where, self._settings, self._units
@@ -239,7 +239,7 @@ class AoiqTree:
                 return pairs, int(n)
             pairs = with_room(pairs, 2 * pairs.size)
 
-    def _forget_half(self) -> None:
+    def _halve_counts(self) -> None:
         self._tree.heads[N_SEEN] //= 2
         self._tree.prefixes["hits"] //= 2
         self._habits.seen[:] //= 2

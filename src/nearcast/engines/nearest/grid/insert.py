@@ -16,12 +16,12 @@ from nearcast.engines.nearest.grid.layout import (
     NO_LIST,
     TAKEN,
     cell_code,
-    context,
     hash_of,
-    make_known,
     make_place,
+    note_list,
     pack_box,
     place_of,
+    steps_around,
 )
 from nearcast.engines.nearest.search_range import NO_WORD, draw_box, level_of
 from nearcast.jit import NEED_ROOM, kernel
@@ -30,7 +30,7 @@ from nearcast.space.distance import EUCLIDEAN, wrap
 
 
 @kernel
-def forget(grid, filed, slots):
+def remove_many(grid, filed, slots):
     """These subscriptions are filed nowhere; their entries are removed when somebody comes by."""
     for slot in slots:
         own = filed[slot]
@@ -67,7 +67,7 @@ def push(grid, filed, wanted, slot, box):
     if here.hash == NO_LIST or dead or (here.size_class == NO_BLOCK and not single):
         grid.heads[N_LISTS] += here.hash == NO_LIST
         grid.heads[N_DEAD] -= here.hash != NO_LIST and dead
-        make_known(grid, wanted)
+        note_list(grid, wanted)
         here.hash, here.start, here.n_rows, here.size_class = wanted, ~slot, generation, box
         return True
     if single:
@@ -115,10 +115,10 @@ def file_many(grid, filed, subscriptions, buffers, slots, where, deepest):
         column = cell_index(bounds[0], bounds[2], 1 << level, x)
         line = cell_index(bounds[1], bounds[3], 1 << level, row.y)
         box = pack_box(
-            context(bounds[0], bounds[2], level, column, own.x0),
-            context(bounds[1], bounds[3], level, line, own.y0),
-            context(bounds[0], bounds[2], level, column, own.x1),
-            context(bounds[1], bounds[3], level, line, own.y1),
+            steps_around(bounds[0], bounds[2], level, column, own.x0),
+            steps_around(bounds[1], bounds[3], level, line, own.y0),
+            steps_around(bounds[0], bounds[2], level, column, own.x1),
+            steps_around(bounds[1], bounds[3], level, line, own.y1),
         )
         cell = cell_code(level, column, line)
         heads[LEVELS] |= 1 << level
@@ -143,14 +143,14 @@ def note_levels(grid, filed, subscriptions, first, end):
 
 
 @kernel
-def relist(lists, grid):
+def rehash(lists, grid):
     """Put all lists into those of a grid, which are more and empty."""
     for i in range(lists.size):
         if lists[i].hash != NO_LIST:
             place = place_of(grid.lists, lists[i].hash)
             make_place(grid.lists, place)
             grid.lists[place] = lists[i]
-            make_known(grid, lists[i].hash)
+            note_list(grid, lists[i].hash)
 
 
 @kernel

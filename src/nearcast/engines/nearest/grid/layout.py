@@ -76,14 +76,14 @@ def bit_of(lists, wanted):
 
 
 @kernel
-def may_know(grid, wanted):
+def may_have_list(grid, wanted):
     """May there be a list of this hash?"""
     bit = bit_of(grid.lists, wanted)
     return grid.known[bit >> 3] >> (bit & 7) & 1
 
 
 @kernel
-def make_known(grid, wanted):
+def note_list(grid, wanted):
     """There is a list of this hash now."""
     bit = bit_of(grid.lists, wanted)
     grid.known[bit >> 3] |= 1 << (bit & 7)
@@ -131,7 +131,7 @@ def make_place(lists, place):
 
 
 @kernel
-def context(low, high, level, cell, value):
+def steps_around(low, high, level, cell, value):
     """Where a value lies around a cell: steps from 0, half a cell before it, to 255, half a cell behind it and beyond.
 
     Never smaller when the value grows, so a place inside a box is inside its steps.

@@ -19,11 +19,11 @@ from nearcast.engines.nearest.grid.layout import (
     UNLINKED,
     box_holds,
     cell_code,
-    context,
     hash_of,
     home_of,
-    may_know,
+    may_have_list,
     place_of,
+    steps_around,
 )
 from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
 from nearcast.space.distance import EUCLIDEAN, wrap
@@ -52,14 +52,14 @@ def list_probes(grid, messages, message, x, y, bounds, probes):
                         if term >= levels.size or not levels[term] >> level & 1:
                             continue
                         wanted = hash_of(cell, term)
-                        if not may_know(grid, wanted):
+                        if not may_have_list(grid, wanted):
                             continue
                         home = home_of(lists, wanted)
                         prefetch(lists, home)
                         prefetch(lists, home + 3)  # it often is in the next line
                         if steps < 0:
-                            step_y = context(bounds[1], bounds[3], level, row, y)
-                            steps = np.int64(context(bounds[0], bounds[2], level, column, x) | step_y << 8)
+                            step_y = steps_around(bounds[1], bounds[3], level, row, y)
+                            steps = np.int64(steps_around(bounds[0], bounds[2], level, column, x) | step_y << 8)
                         probes[n] = steps << 32 | np.int64(wanted)
                         n += 1
         level += 1

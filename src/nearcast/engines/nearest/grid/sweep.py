@@ -12,7 +12,7 @@ _SPARSE = 9  # size classes, more than a doubling, by which a list moves to a sm
 
 
 @kernel
-def unknow(grid, bit):
+def clear_bit(grid, bit):
     """A list with this bit was removed: clear it, unless another list has it too."""
     lists = grid.lists
     place, steps = bit >> 3, 0
@@ -40,7 +40,7 @@ def remove_list(grid, at):
         lists[gap] = lists[place]
         gap = place
     lists[gap].hash = NO_LIST
-    unknow(grid, bit)
+    clear_bit(grid, bit)
 
 
 @kernel
