@@ -81,14 +81,14 @@ class RegionLists(GridPyramid):
             self._parts[number][1].check(filed, own)
 
     def stats(self) -> Stats:
-        told = [lists.stats() for _, lists in self._parts.values()] or [super().stats()]
-        return {name: sum(one[name] for one in told) for name in told[0]}
+        parts = [lists.stats() for _, lists in self._parts.values()] or [super().stats()]
+        return {name: sum(part[name] for part in parts) for name in parts[0]}
 
     def state(self) -> State:
         return {}
 
     def load(self, state: State) -> None:
-        """All is filed anew after this."""
+        """All is filed again after this."""
 
 
 class RegionListsEngine(WordsOnlyEngine):

@@ -42,8 +42,8 @@ def matching_within(layout: WithinLayout, slot: int, context: EngineContext, den
     packed = layout.clauses[row["clause_start"] : row["clause_start"] + row["clause_size"]]
     rarest = {int(positive[np.argmax(idf[positive])]) for positive, _ in split_clauses(packed)}
     found = _candidates(sorted(rarest), area, int(row["since"]), context)
-    metric = (context.space.metric_code, context.space.max_distance)
-    kept = found[check_within(layout, slot, context.live.table.layout, found, metric, idf, dense)]
+    space = context.space.kernel_input
+    kept = found[check_within(layout, slot, context.live.table.layout, found, space, idf, dense)]
     newest = np.argsort(-context.live.table.layout.rows["sequence"][kept], kind="stable")
     return kept[newest], np.full(kept.size, np.nan)
 
@@ -62,8 +62,8 @@ def matching_similar(layout: PointLayout, slot: int, context: EngineContext, den
             context.space.metric_code, float(row["x"]), float(row["y"]), max(0.0, farthest) * (1.0 + _LOOSE)
         )
     found = _candidates(terms, area, int(row["since"]), context)
-    where = (context.space.metric_code, context.space.max_distance)
-    scores = score_similar(layout, slot, context.live.table.layout, found, where, context.vocabulary.idf, dense)
+    space = context.space.kernel_input
+    scores = score_similar(layout, slot, context.live.table.layout, found, space, context.vocabulary.idf, dense)
     found, scores = found[scores >= tau], scores[scores >= tau]
     best = np.lexsort((-context.live.table.layout.rows["sequence"][found], -scores))
     return found[best], scores[best]
@@ -104,12 +104,12 @@ class LiveSearch:
         return difference(old, self.fill(layout, slots))
 
     def _entering(self, layout: WithinLayout | PointLayout, rows: Ints, slots: Ints) -> Changes:
-        """What the subscriptions in these rows of the layout match, told under their slots."""
+        """What the subscriptions in these rows of the layout match, as changes of these slots."""
         if not slots.size:
             return NO_CHANGES
         found = [self.find(layout, row) for row in rows.tolist()]
         messages, scores = (np.concatenate(column) for column in zip(*found, strict=True))
-        return entering(np.repeat(slots, [them.size for them, _ in found]), messages, scores)
+        return entering(np.repeat(slots, [part.size for part, _ in found]), messages, scores)
 
     @property
     def nbytes(self) -> int:
@@ -128,24 +128,24 @@ def _candidates(terms: list[int], area: Area, since: int, context: EngineContext
 
 
 @allocating
-def check_within(subscriptions, slot, messages, found, where, idf, dense):
+def check_within(subscriptions, slot, messages, found, space, idf, dense):
     """Which of the messages match a Within subscription."""
     matches = np.zeros(found.size, dtype=np.bool_)
     for i in range(found.size):
         message = messages.rows[found[i]]
         scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
-        matches[i] = within_matches(subscriptions, slot, message, where, dense)
+        matches[i] = within_matches(subscriptions, slot, message, space, dense)
         gather(messages.terms, message.term_start, message.n_terms, dense)
     return matches
 
 
 @allocating
-def score_similar(subscriptions, slot, messages, found, where, idf, dense):
+def score_similar(subscriptions, slot, messages, found, space, idf, dense):
     """Scores of the messages for a Similar subscription."""
     scores = np.empty(found.size)
     for i in range(found.size):
         message = messages.rows[found[i]]
         scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
-        scores[i] = similarity(subscriptions, slot, message, where, idf, dense)
+        scores[i] = similarity(subscriptions, slot, message, space, idf, dense)
         gather(messages.terms, message.term_start, message.n_terms, dense)
     return scores

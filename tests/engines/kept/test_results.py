@@ -16,7 +16,7 @@ from nearcast.columns.subscription_tables import ENDED, POINT, SCALE, PointLayou
 from nearcast.engines.blocks import USED
 from nearcast.engines.kept.buffers import has_room
 from nearcast.engines.kept.compaction import NEVER
-from nearcast.engines.kept.layout import MOST_MARK, N_BUFFERED, N_TAKEN
+from nearcast.engines.kept.layout import MOST_MARK, N_BUFFERED, N_TAKEN, AsOf
 from nearcast.engines.kept.results import Results
 from nearcast.engines.kept.skyband import COST, KMAX, RATIO, Policy, is_short, offer, turns_until_short, worth_keeping
 from nearcast.engines.kept.watch import leave
@@ -95,7 +95,7 @@ class Buffers:
         self.results.put(slot, self.messages, np.array(found, np.int32), ranks, 0)
 
     def refresh(self, slot: int) -> None:
-        """Evaluate anew, as one event."""
+        """Evaluate again, as one event."""
         self.results.begin_batch(self.rows.size)
         self.put(slot)
         self.emit_changes()
@@ -115,12 +115,10 @@ class Buffers:
         self.rows[message] = (self.sequence, 0, 0, self.clock, min(ends, default=FOREVER), 0, 0, 0, 0)
         gone = [m for m in self.live() if self.is_over(m)] if self.lifetime.window else []
         self.choice.shuffle(gone)
-        now, subscriptions = (
-            (0, self.sequence, self.clock),
-            PointLayout(self.subscriptions, NO_SCALES, NO_WORDS, NO_WORDS),
-        )
+        as_of = AsOf(0, self.sequence, self.clock)
+        subscriptions = PointLayout(self.subscriptions, NO_SCALES, NO_WORDS, NO_WORDS)
         for m in gone:
-            while not leave(results.layout, subscriptions, self.rows, np.int32(m), now, results.policy):
+            while not leave(results.layout, subscriptions, self.rows, np.int32(m), as_of, results.policy):
                 results.make_room_for_offers()
         for slot, ranks in self.ranks.items():
             for m in gone:

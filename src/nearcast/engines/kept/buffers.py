@@ -63,7 +63,7 @@ def move_floor(results, slot, floor):
 
 @kernel
 def stamp_bits(newest):
-    """By how many bits a sequence is cut, so that so many messages that live have half of all stamps at most."""
+    """By how many bits a sequence is cut, so that `newest` live messages have at most half of all stamps."""
     return max(0, math.frexp(float(newest))[1] - _STAMP_BITS + 1)
 
 
@@ -85,7 +85,7 @@ def age_of(entry, last, newest):
 
 @kernel
 def room_to_wait(results):
-    """So many can begin to wait."""
+    """How many more can begin to wait."""
     return results.counters[N_FREE_WAITING] + results.waiting.size - results.counters[N_WAITING]
 
 
@@ -97,7 +97,7 @@ def room_to_touch(results):
 
 @kernel
 def has_room(results, slot):
-    """Is there room for one more entry of a subscription, wherever its buffer goes, and for what it may say?"""
+    """Is there room for one more entry of a subscription, wherever its buffer goes, and for its changes?"""
     buffer = results.buffers[slot]
     counters = results.counters
     full = buffer.n_entries == room_of(buffer)
@@ -116,7 +116,7 @@ def initial_room(n):
 
 @kernel
 def room_to_replace(results, slot, n):
-    """Is there room to give a subscription a buffer of up to `n` entries, and for what it may say?"""
+    """Is there room to give a subscription a buffer of up to `n` entries, and for its changes?"""
     return (
         results.blocks[USED] + block_room(block_class(initial_room(n))) <= results.entries.size
         and room_to_wait(results) >= 2
@@ -197,7 +197,7 @@ def give_back_room(results, slot):
 
 @kernel
 def drop(results, slot, position, event):
-    """Take an entry out of a buffer; the subscriber is told if it was shown."""
+    """Take an entry out of a buffer; emits that it left the result if it was shown."""
     buffer = results.buffers[slot]
     entry = results.entries[buffer.start + position]
     if entry.mark & 1:
@@ -211,7 +211,7 @@ def drop(results, slot, position, event):
 
 @kernel
 def n_pending(results):
-    """At most so many changes are said when the event is settled."""
+    """How many changes `emit_changes` will emit, at most."""
     n = 0
     for i in range(results.counters[N_TOUCHED]):
         n += results.buffers[results.touched[i]].n_entries
@@ -220,7 +220,7 @@ def n_pending(results):
 
 @kernel
 def emit_changes(results, event):
-    """End an event: tell every touched subscriber what entered and what left the first k. Needs room for `n_unsaid`.
+    """End an event: emit what entered and what left the first k of every touched buffer. Needs room for `n_pending`.
 
     One message came at most, so that at most one that is shown has left the first k, and stands next to them.
     """

@@ -6,7 +6,7 @@ before those beyond it, and buffers beyond it move below, a few at a time. When 
 where the last one does.
 
 A subscription that watches another message still waits for the one before until that leaves. If none leaves while
-results are found anew again and again, those who wait are written down anew.
+results are found again and again, the lists of those who wait are rebuilt.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from nearcast.jit import kernel
 
 NEVER = np.iinfo(np.int64).max  # the boundary when there is no sweep
 
-_MOST_CLASSES = 8  # a block of so many size classes more, which is twice the room, is cut
+_MOST_CLASSES = 8  # a block that is this many size classes larger, which is twice the room, is cut
 
 
 @kernel
 def move_free_blocks(links, source, target, first):
-    """Move the free blocks that start at `first` or beyond from one set of lists to another, and forget none."""
+    """Move the free blocks that start at `first` or beyond from one set of lists to another, and lose none."""
     for size_class in range(N_CLASSES):
         at = source[1 + size_class]
         source[1 + size_class] = 0

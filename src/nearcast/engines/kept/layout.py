@@ -25,11 +25,15 @@ WATCHED = record(
 ENTRY = record(
     ("rank", "f8"),
     ("message", "i4"),
-    ("mark", "i2"),  # twice the number of better entries known to outlive it, plus 1 if the subscriber was told of it
+    ("mark", "i2"),  # twice the number of better entries known to outlive it, plus 1 if it was emitted as shown
     ("stamp", "u1"),  # when it came, roughly, see `stamp_of`
     packed=True,
 )
 WAITING = record(("slot", "i4"), ("next", "i4"))  # next: position + 1 of the next one, 0 at the end
+LIFETIME = record(  # of a message that an evaluation found: scratch
+    ("expires_at", "i8"),
+    ("n_outliving", "i4"),  # better messages that surely outlive it
+)
 CHANGE = record(("rank", "f8"), ("event", "i4"), ("slot", "i4"), ("message", "i4"), ("sign", "i4"))
 
 TOUCHED, MOVED = 1, 2
@@ -42,6 +46,14 @@ N_OFFERED, N_KEPT, N_DROPPED, N_EXPIRED, N_REFILLS, N_SHRUNK, N_WOKEN, N_TAKEN =
 N_COUNTERS = 14
 
 
+class AsOf(NamedTuple):
+    """An event, and the moment after it."""
+
+    event: int
+    last: int  # newest sequence
+    clock: int
+
+
 class ResultLayout(NamedTuple):
     """All results of one engine."""
 
@@ -49,9 +61,9 @@ class ResultLayout(NamedTuple):
     watched: Array  # WATCHED[n_slots]; nothing where no message leaves
     entries: Array  # ENTRY[]: the pool of buffers
     blocks: Longs  # int64[N_HEADS]: which of it is free, see blocks.py
-    above: Longs  # int64[N_HEADS]: the same beyond a boundary, which stands first, see sweeping.py
+    above: Longs  # int64[N_HEADS]: the same beyond a boundary, which stands first, see compaction.py
     heads: Ints  # int32[n_message_slots]: position + 1 of the first who waits for each, 0 for none; or nothing, too
     waiting: Array  # WAITING[]: who watches, or watched, which message
-    changes: Array  # CHANGE[]: what was said in this batch
+    changes: Array  # CHANGE[]: what was emitted in this batch
     touched: Ints  # int32[]: subscriptions changed in this event
     counters: Longs  # int64[N_COUNTERS]

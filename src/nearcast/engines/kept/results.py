@@ -1,6 +1,6 @@
 """Results that are kept: the arrays behind the buffers of all subscriptions of one engine, and how they grow.
 
-This is the one writer of buffers. What they hold is told in `skyband.py`, how they are laid out in `buffers.py`.
+This is the one writer of buffers. `skyband.py` explains what they hold, `layout.py` how they are laid out.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from nearcast.engines.kept.layout import (
     BUFFER,
     CHANGE,
     ENTRY,
+    LIFETIME,
     N_BUFFERED,
     N_CHANGES,
     N_COUNTERS,
@@ -39,9 +40,9 @@ from nearcast.window.expiries import UNLIMITED
 from nearcast.window.index.heaps import BEST
 
 _FIRST_ROOM = 64
-_MOST_FREE = 32  # a share of the pool: with more than one of so many entries in free blocks it is swept
+_MOST_FREE = 32  # the pool is swept when more than one in this many of its entries is in a free block
 _MOST_WAITING = 4  # times that a subscription may wait, on average: for two messages at most it has a reason to
-_IDLE = 1 << 14  # changes, besides a quarter more than were said, whose room is kept for the next batch
+_IDLE = 1 << 14  # changes, besides a quarter more than were emitted, whose room is kept for the next batch
 
 
 class Results:
@@ -62,6 +63,7 @@ class Results:
         self._waiting = np.zeros(_FIRST_ROOM, dtype=WAITING)
         self._changes = np.zeros(_FIRST_ROOM, dtype=CHANGE)
         self._touched = np.zeros(_FIRST_ROOM, dtype=np.int32)
+        self._lifetimes = np.zeros(0, dtype=LIFETIME)
         self.counters = np.zeros(N_COUNTERS, dtype=np.int64)
 
     @property
@@ -158,8 +160,13 @@ class Results:
         best = np.zeros(found.size, dtype=BEST)
         best["slot"], best["key"], best["sequence"] = found, ranks, messages.rows["sequence"][found]
         self.make_room_to_replace(slot, found.size)
-        replace(self.layout, messages, slot, best, event, np.inf, self.policy)
+        replace(self.layout, messages, slot, best, self.lifetimes(found.size), event, np.inf, self.policy)
         self.counters[N_REFILLS] += 1
+
+    def lifetimes(self, n: int) -> Array:
+        """Scratch for an evaluation that finds up to `n` messages."""
+        self._lifetimes = with_room(self._lifetimes, n)
+        return self._lifetimes
 
     def emit_changes(self, event: int) -> None:
         """End an event."""
@@ -167,7 +174,7 @@ class Results:
         emit_changes(self.layout, event)
 
     def limit(self, slot: int) -> int:
-        """How many messages an evaluation must find, if there are so many."""
+        """How many messages an evaluation must find, unless there are fewer."""
         return int(buffer_limit(self._buffers["k"][slot], self.policy))
 
     def result(self, slot: int) -> tuple[Ints, Floats]:
@@ -201,11 +208,11 @@ class Results:
 
     @property
     def changes(self) -> Array:
-        """What was said since `begin`."""
+        """What was emitted since `begin_batch`."""
         return self._changes[: self.counters[N_CHANGES]]
 
     def discard_changes(self) -> None:
-        """What was said has been read."""
+        """The changes have been read."""
         most = int(self.counters[N_CHANGES]) * 5 // 4 + _IDLE
         self.counters[N_CHANGES] = 0
         if self._changes.size > most:

@@ -93,13 +93,13 @@ def has_left(entry, rows, last, newest):
 
 
 @kernel
-def wake(results, subscriptions, rows, slot, now, policy):
+def wake(results, subscriptions, rows, slot, as_of, policy):
     """Drop what has left from a buffer, and watch what leaves next; needs room for as many changes as entries."""
-    event, last, clock = now
+    last, clock = as_of.last, as_of.clock
     buffer, watched = results.buffers[slot], results.watched[slot]
     results.counters[N_WOKEN] += 1
     if subscriptions.rows[slot].expires <= clock:
-        watched.oldest, watched.soonest = 0, 0  # it has ended, and is not told any more
+        watched.oldest, watched.soonest = 0, 0  # it has ended: nothing is emitted for it any more
         return
     n_before = buffer.n_entries
     by_count = watched.soonest == 0
@@ -110,7 +110,7 @@ def wake(results, subscriptions, rows, slot, now, policy):
         else:
             gone = not is_live(rows[entry.message], last, clock, policy.newest)
         if gone:
-            drop(results, slot, position, event)
+            drop(results, slot, position, as_of.event)
     if buffer.n_entries < n_before:
         results.counters[N_EXPIRED] += n_before - buffer.n_entries
         touch(results, slot)
@@ -121,18 +121,15 @@ def wake(results, subscriptions, rows, slot, now, policy):
 
 
 @kernel
-def leave(results, subscriptions, rows, message, now, policy):
-    """A message leaves: wake those who watch it. False if room is needed first; then call again.
-
-    `now` is the event, the newest sequence after it, and the clock.
-    """
+def leave(results, subscriptions, rows, message, as_of, policy):
+    """A message leaves: wake those who watch it. False if room is needed first; then call again."""
     counters = results.counters
     while results.heads[message] > 0:
         at = results.heads[message]
         waiting = results.waiting[at - 1]
         slot = waiting.slot
-        n_said = counters[N_CHANGES] + results.buffers[slot].n_entries
-        if n_said > results.changes.size or room_to_wait(results) < 1 or not room_to_touch(results):
+        n_changes = counters[N_CHANGES] + results.buffers[slot].n_entries
+        if n_changes > results.changes.size or room_to_wait(results) < 1 or not room_to_touch(results):
             return False
         results.heads[message] = waiting.next
         waiting.next = counters[FREE_WAITING]
@@ -140,7 +137,7 @@ def leave(results, subscriptions, rows, message, now, policy):
         counters[N_FREE_WAITING] += 1
         watched = results.watched[slot]
         if watched.oldest == message + 1 or watched.soonest == message + 1:  # else it is gone, or watches others by now
-            wake(results, subscriptions, rows, slot, now, policy)
+            wake(results, subscriptions, rows, slot, as_of, policy)
     return True
 
 

@@ -66,7 +66,7 @@ class StampIndex:
 
     def __init__(self, space: Space, settings: StampSettings) -> None:
         self.settings = settings
-        self.where = space.metric_code, space.max_distance
+        self.where = space.kernel_input
         self._draft = Draft(
             np.zeros(0, dtype=WORD),
             np.zeros(MOST_LEVELS + 1, np.int32),

@@ -68,7 +68,9 @@ class SkypeIndex:
         if space.metric == "haversine":  # latitudes are taken by their sines
             y, top = (math.sin(math.radians(lat)) for lat in space.bounds[1::2])
             y_scale = 1.0 / (top - y) if top > y else 0.0
-        self.shape = Shape(settings.cell, settings.groups, frame.metric, frame.x, y, frame.x_scale, y_scale)
+        self.shape = Shape(
+            settings.cell, settings.groups, settings.prune_groups, frame.metric, frame.x, y, frame.x_scale, y_scale
+        )
         self._work = np.zeros(N_WORK, dtype=np.int64)
         self.clear()
 

@@ -1,4 +1,4 @@
-"""`GridIndex` owns the arrays of the grid, grows them, and says which subscriptions arrivals may concern."""
+"""`GridPyramid` owns the arrays of the grids, grows them, and finds which subscriptions arrivals may concern."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class GridPyramid:
     """Subscriptions by cell and word."""
 
     def __init__(self, space: Space, settings: GridSettings) -> None:
-        self._where = (space.metric_code, space.bounds)
+        self._space_input = space.kernel_input
         self._settings = settings
         self._layout = GridLayout(
             np.zeros(N_HEADS, np.int64), np.zeros(16, LIST), np.zeros(16, np.uint8), np.zeros(16, ENTRY),
@@ -73,7 +73,7 @@ class GridPyramid:
         self._n_filed = 0  # entries that are alive
 
     def deepest(self, n_all: int) -> int:
-        """Level of the finest grid for so many subscriptions."""
+        """Level of the finest grid for `n_all` subscriptions."""
         return finest(n_all) if self._settings.finest is None else self._settings.finest
 
     def file(
@@ -89,7 +89,7 @@ class GridPyramid:
         done = 0
         while True:
             done += file_many(
-                self._layout, filed, subscriptions, buffers, slots[done:], self._where, self.deepest(n_all)
+                self._layout, filed, subscriptions, buffers, slots[done:], self._space_input, self.deepest(n_all)
             )
             if done == slots.size:
                 break
@@ -99,7 +99,7 @@ class GridPyramid:
         self._sweep(filed, slots.size)
 
     def _grow(self, n_lists: int) -> None:
-        """Room for so many more lists, and for any list to grow."""
+        """Room for `n_lists` more lists, and for any list to grow."""
         grid = self._layout
         n_lists += int(grid.heads[N_LISTS])
         least = FULL[1] * n_lists // FULL[0] + 1
@@ -110,14 +110,14 @@ class GridPyramid:
         self._layout = grid._replace(entries=with_room(grid.entries, int(grid.ranges[USED]) + longest + n_lists // 16))
 
     def _rehashed(self, n_places: int) -> GridLayout:
-        """The grid with so many places for lists."""
+        """The grid with `n_places` places for lists."""
         old = self._layout
         grid = old._replace(lists=np.zeros(n_places, dtype=LIST), known=np.zeros(n_places, np.uint8))
         rehash(old.lists, grid)
         return grid
 
     def _refresh_levels(self, filed: Array, subscriptions: PointLayout, n_slots: int) -> None:
-        """Look at some subscriptions; after all were, words forget the levels that none of theirs is filed at."""
+        """Look at some subscriptions; after all were, words drop the levels that none of theirs is filed at."""
         grid, heads = self._layout, self._layout.heads
         n_all = min(filed.size, subscriptions.rows.size)
         end = min(n_all, int(heads[NOTED]) + _PACE * n_slots)
@@ -156,7 +156,7 @@ class GridPyramid:
         self, filed: Array, steps: Steps, first: int, end: int, messages: MessageLayout, pairs: Longs
     ) -> tuple[int, int]:
         """Candidates for the arrivals from event `first` on: the event to go on with, and the number of pairs."""
-        event, n = find_many(self._layout, filed, steps, first, end, messages, self._where, pairs)
+        event, n = find_many(self._layout, filed, steps, first, end, messages, self._space_input, pairs)
         return int(event), int(n)
 
     def check(self, filed: Array, slots: Ints) -> None:
