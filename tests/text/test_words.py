@@ -111,7 +111,7 @@ def test_no_rows():
     assert tokenise(pa.chunked_array([], pa.string())).word_start.tolist() == [0]
 
 
-def test_the_arrays_are_fit_for_kernels():
+def test_the_arrays_are_fit_kernel_input():
     for words in (tokenise(pa.array(["a é b"])), from_lists(pa.array([["a", "é"]])), from_lists(pa.array([["a"]]))):
         assert [array.dtype for array in words] == [np.uint8, np.int64, np.int64]
         assert all(array.flags.c_contiguous and array.flags.writeable for array in words)

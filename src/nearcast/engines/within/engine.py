@@ -78,7 +78,7 @@ class WithinApTree:
         room = self._ready()
         space = self.context.space
         descent = DescentInput(steps.arrivals, live.table.layout, tree.order.ranks, space.metric_code)
-        verify = VerifyInput(self.table.layout, steps.clocks, (space.metric_code, space.max_distance), vocabulary.idf)
+        verify = VerifyInput(self.table.layout, steps.clocks, space.kernel_input, vocabulary.idf)
         found: list[tuple[Ints, Ints, Ints]] = []
         event = 0
         while True:
