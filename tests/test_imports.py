@@ -12,7 +12,7 @@ import pytest
 import nearcast
 
 ROOT = Path(nearcast.__file__).parent
-BY_ALL = {"compile_progress", "errors", "jit", "kernel_cache"}
+BY_ALL = {"compile_progress", "dispatcher", "errors", "jit", "kernel_cache"}
 ORDER = [
     {"model"},
     {"text", "space"},

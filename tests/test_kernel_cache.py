@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import nearcast
 from nearcast.compile_progress import TEXT
-from nearcast.kernel_cache import module_digest
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 
@@ -32,9 +33,9 @@ RUN = (
 )
 
 
-def run(folder: Path) -> list[int]:
+def run(folder: Path, code: str = RUN) -> list[int]:
     environment = {**os.environ, "NEARCAST_CACHE": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run([sys.executable, "-c", RUN], cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return [int(word) for word in done.stdout.split()]
 
@@ -79,6 +80,30 @@ def test_a_terminal_is_told_that_kernels_are_compiled(tmp_path: Path) -> None:
     assert out.strip() == b"done"
 
 
+CALLS = (
+    "from rig.both import inner, outer;"
+    "print(outer(5), *({}), len(inner.overloads), len(inner.entries), sum(inner.stats.cache_misses.values()))"
+)
+BOTH = (
+    "from nearcast.jit import kernel\n"
+    "@kernel\ndef inner(x, n):\n    return x + n\n"
+    "@kernel\ndef outer(x):\n    n = 0\n    for i in range(3):\n        n = inner(x, n)\n    return inner(n, 1)\n"
+)
+
+
+@pytest.mark.skipif(not COMPILED, reason="kernels are not compiled")
+def test_a_kernel_gets_an_entry_when_python_calls_it(tmp_path: Path) -> None:
+    """One signature for all integers of a kernel that calls; Python's call compiles it again, and both are kept."""
+    package = tmp_path / "rig"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "both.py").write_text(BOTH)
+    assert run(tmp_path, CALLS.format("()")) == [16, 1, 0, 1]
+    assert run(tmp_path, CALLS.format("[inner(5, 1), inner(6, 2)]")) == [16, 6, 8, 1, 1, 1]
+    assert run(tmp_path, CALLS.format("[inner(5, 1), inner(6, 2)]")) == [16, 6, 8, 1, 1, 0]
+    assert run(tmp_path, CALLS.format("()")) == [16, 0, 0, 0]
+
+
 @pytest.mark.skipif(not COMPILED, reason="kernels are not compiled")
 def test_a_folder_that_keeps_nothing_does_no_harm(tmp_path: Path) -> None:
     """Full, read-only, or holding damaged files: kernels are compiled again."""
@@ -95,11 +120,46 @@ def test_a_folder_that_keeps_nothing_does_no_harm(tmp_path: Path) -> None:
     assert run(tmp_path)[:2] == [10, 6]
 
 
-def test_engines_do_not_depend_on_doors_to_the_outside() -> None:
-    """So that an edit there compiles nothing."""
-    from nearcast.kernel_cache import _reached
+DIGESTS = """
+import pathlib, nearcast.kernel_cache as cache
+root = pathlib.Path(cache.__file__).parent
+for path in root.rglob("*.py"):
+    if "from nearcast.jit import" in path.read_text():
+        name = ".".join(("nearcast", *path.relative_to(root).with_suffix("").parts))
+        print(name, cache.module_digest(name))
+"""
 
-    reached = _reached("nearcast.engines.within.engine")
-    assert "nearcast.space.distance" in reached
-    assert not [name for name in reached if name.startswith(("nearcast.cli", "nearcast.cluster", "nearcast.broker"))]
-    assert module_digest("nearcast.engines.within.engine") != module_digest("nearcast.engines.topk.engine")
+
+def digests(sources: Path) -> dict[str, str]:
+    """The digest of every module that has kernels, of a copy of the sources."""
+    environment = {**os.environ, "PYTHONPATH": str(sources), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", DIGESTS], env=environment, capture_output=True, text=True, check=True)
+    return dict(line.split() for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("edited", "reached"),
+    [
+        ("cli/main.py", ()),
+        ("broker/broker.py", ()),
+        ("engines/within/match.py", ("engines.within",)),
+        ("engines/topk/match.py", ("engines.topk",)),
+        ("engines/nearest/grid/match.py", ("engines.nearest",)),
+        ("engines/exact.py", ("engines", "broker", "partition")),
+        ("window/index/nodes.py", ("window", "engines", "broker", "partition")),
+    ],
+)
+def test_an_edit_of_the_library_compiles_only_what_it_reaches(
+    edited: str, reached: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Nothing for a command, an engine's own modules for an engine, all engines for what they share."""
+    shutil.copytree(Path(nearcast.__file__).parent, tmp_path / "nearcast", ignore=shutil.ignore_patterns("*.pyc"))
+    before = digests(tmp_path)
+    assert len(before) > 50
+    with (tmp_path / "nearcast" / edited).open("a") as file:
+        file.write("# a remark\n")
+    after = digests(tmp_path)
+    changed = {name.removeprefix("nearcast.") for name in before if before[name] != after[name]}
+    assert before.keys() == after.keys()
+    assert bool(changed) == bool(reached)
+    assert all(any(f"{name}.".startswith(f"{part}.") for part in reached) for name in changed), changed

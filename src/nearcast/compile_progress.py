@@ -1,9 +1,13 @@
-"""Says on a terminal that kernels are being compiled, and how many are done: the one slow moment of a new machine."""
+"""Says on a terminal or in a notebook that kernels are being compiled: the one slow moment of a new machine.
+
+Where nobody looks on, in a service or a script whose output goes to a file, only the log is told.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 TEXT = "compiling kernels, once, about a minute"
@@ -21,16 +25,15 @@ class CompileProgress:
 
     def begin(self) -> None:
         """A kernel is about to be compiled."""
-        if self._bar is None and _interactive():
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-            columns = (TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.completed}"))
-            self._bar = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
-            self._bar.add_task(TEXT, total=None)
+        if self._bar is not None:
+            return
+        if _on_terminal() or (_in_notebook() and find_spec("ipywidgets") is not None):
+            self._bar = _new_bar()
             self._bar.start()
         elif not self._told:
             _log.info(TEXT)
+            if _in_notebook():  # where a bar needs ipywidgets
+                print(TEXT, file=sys.stderr)
         self._told = True
 
     def advance(self) -> None:
@@ -46,8 +49,24 @@ class CompileProgress:
             self._bar = None
 
 
-def _interactive() -> bool:
+def _new_bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.completed}"), TimeElapsedColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.add_task(TEXT, total=None)
+    return bar
+
+
+def _on_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _in_notebook() -> bool:
+    """Is this a kernel of Jupyter? Its output is no terminal, but somebody reads it."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and type(ipython.get_ipython()).__name__ == "ZMQInteractiveShell"
 
 
 PROGRESS = CompileProgress()

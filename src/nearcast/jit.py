@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from nearcast.kernel_cache import KernelCache
+from nearcast.dispatcher import Kernel
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,11 +42,12 @@ def allocating(function: F) -> F:
     return _compiled(function, counts=True)
 
 
-def _compiled(function: F, inline: Literal["never", "always"] = "never", counts: bool = False) -> F:
-    hidden: Any = {"_nrt": counts}  # known to Numba, but not to its stubs
-    made: Any = numba.njit(nogil=True, inline=inline, **hidden)(function)
-    if not _CONFIG.DISABLE_JIT:
-        made._cache = KernelCache(function)
+def _compiled(function: F, inline: str = "never", counts: bool = False) -> F:
+    if _CONFIG.DISABLE_JIT:
+        KERNELS.append(function)
+        return function
+    options = {"nopython": True, "nogil": True, "boundscheck": None, "inline": inline, "_nrt": counts}
+    made = Kernel(function, targetoptions=options)
     KERNELS.append(made)
     return cast(F, made)
 

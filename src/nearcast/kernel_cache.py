@@ -145,6 +145,7 @@ class KernelCache(FunctionCache):
     """Numba's cache of one kernel, in the folder of its module."""
 
     _impl_class = _Impl
+    inner = False  # another kernel calls it, so that an entry for Python is not needed
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """A file that is damaged, or cannot be read, counts as none: the kernel is compiled again."""
@@ -166,7 +167,8 @@ class KernelCache(FunctionCache):
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         """A layout's class may live in a module that the kernel's does not import: its fields are part of the key."""
-        return (*super()._index_key(sig, codegen), tuple(fields for kind in sig for fields in _field_names(kind)))
+        fields = tuple(names for kind in sig for names in _field_names(kind))
+        return (*super()._index_key(sig, codegen), fields, self.inner)
 
 
 def _field_names(kind: Any) -> list[tuple[str, ...]]:

@@ -152,9 +152,12 @@ class ApTree:
 
     def _hang(self, part: int, n_rows: int, since: int) -> None:
         """Build a tree from the building's first `n_rows` entries, below a part."""
-        sample = self.recent.ranked(self.order.ranks)
-        self._building.start(self.arrays, part, n_rows, sample, self.work.path)
-        self._building.run(self.arrays, self.order, self._plan(since), sample)
+        sample, plan = self.recent.ranked(self.order.ranks), self._plan(since)
+        if n_rows <= plan.leaf:
+            self._building.hang_leaf(self.arrays, part, n_rows, plan)
+        else:
+            self._building.start(self.arrays, part, n_rows, sample, self.work.path)
+            self._building.run(self.arrays, self.order, plan, sample)
 
     def _plan(self, since: int) -> Plan:
         settings = self.settings

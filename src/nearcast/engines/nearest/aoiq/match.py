@@ -92,7 +92,8 @@ def find_prefixes(tree, words, n_prefix, queue):
                 continue
             if n + words.size > queue.size:
                 larger = np.empty(2 * (n + words.size), dtype=np.int64)
-                larger[:n] = queue[:n]
+                for i in range(n):  # a slice would bring its error message along: a second of compiling
+                    larger[i] = queue[i]
                 queue = larger
             for i in range(following, words.size):
                 prefetch(keys, home_of(keys, pair_key(prefix, words[i])))

@@ -156,6 +156,8 @@ class GridPyramid:
         self, filed: Array, steps: Steps, first: int, end: int, messages: MessageLayout, pairs: Longs
     ) -> tuple[int, int]:
         """Candidates for the arrivals from event `first` on: the event to go on with, and the number of pairs."""
+        if not self._layout.heads[N_LISTS]:  # nobody asks for any word: what would look for them need not be compiled
+            return end, 0
         event, n = find_many(self._layout, filed, steps, first, end, messages, self._space_input, pairs)
         return int(event), int(n)
 

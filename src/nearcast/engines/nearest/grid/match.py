@@ -115,7 +115,8 @@ def pick_rows(grid, filed, probes, n, picked, n_picked):
         n_touched += n_rows
         if n_picked + n_rows > picked.size:
             larger = np.empty(2 * (n_picked + n_rows), dtype=np.int64)
-            larger[:n_picked] = picked[:n_picked]
+            for row in range(n_picked):  # a slice would bring its error message along: a second of compiling
+                larger[row] = picked[row]
             picked = larger
         for row in range(n_rows):
             if box_holds(entries[start + row].box, step_x, step_y):

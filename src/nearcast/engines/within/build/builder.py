@@ -25,6 +25,7 @@ from nearcast.engines.within.build.tasks import (
     PAUSED,
     build,
     copies_at,
+    put_leaf,
     put_task,
 )
 from nearcast.engines.within.layout import ENTRY
@@ -86,6 +87,14 @@ class TreeBuilder:
         task["part"] = part if hook is None else hook
         task["copies"] = copies_at(arrays.layout, part)
 
+    def hang_leaf(self, arrays: TreeArrays, part: int, n_rows: int, plan: Plan) -> None:
+        """The first `n_rows` of the stack, which fit a leaf, become one below `part`.
+
+        `start` and `run` would make the same one. But few subscriptions would then wait until `build` is compiled.
+        """
+        while put_leaf(arrays.layout, self._builder, part, n_rows, plan) != DONE:
+            self._make_room(arrays, n_rows)
+
     def run(self, arrays: TreeArrays, order: WordOrder, plan: Plan, sample: Sample, n_rows: int = _ALL) -> None:
         """Build until all is done or `n_rows` rows were handled."""
         builder, scratch = self._builder, self._scratch
@@ -102,8 +111,11 @@ class TreeBuilder:
                 grown = {name: with_room(array, array.size + 1) for name, array in short.items()}
                 builder = self._builder = builder._replace(**grown)
             else:
-                n_next = int(builder.tasks["n_rows"][builder.state[N_TASKS] - 1])
-                arrays.make_room(64, 4 * self._fanout, 64, class_room(class_of(n_next)))
+                self._make_room(arrays, int(builder.tasks["n_rows"][builder.state[N_TASKS] - 1]))
+
+    def _make_room(self, arrays: TreeArrays, n_next: int) -> None:
+        """Room for any node, or for a leaf of so many rows."""
+        arrays.make_room(64, 4 * self._fanout, 64, class_room(class_of(n_next)))
 
     @property
     def nbytes(self) -> int:

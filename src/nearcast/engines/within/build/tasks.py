@@ -63,6 +63,14 @@ def make_leaf(tree, builder, task, plan):
 
 
 @kernel
+def put_leaf(tree, builder, part, n_rows, plan):
+    """Hang the first rows of the stack below a part as a leaf, as `build` does with so few; DONE or NEED_ROOM."""
+    task = builder.tasks[0]
+    task.part, task.start, task.n_rows = part, 0, n_rows
+    return make_leaf(tree, builder, task, plan)
+
+
+@kernel
 def make_node(tree, task, kind, n_parts):
     """The node of a task, without entries so far."""
     node = new_node(tree, n_parts)
