@@ -72,9 +72,8 @@ class BallFilter:
         boxes: Floats = np.empty((slots.size, 4))
         draw_many(filed, subscriptions, buffers, slots, self._context.space.kernel_input, boxes)
         if not n_new:
-            before = self._table.move(self._regions[slots], box_rows(boxes))
-            self._follow(self._regions[slots], before)
-            self._table.close_gaps()
+            with self._table.moving(self._regions[slots], box_rows(boxes)) as before:
+                self._follow(self._regions[slots], before)
             return
         rows = subscriptions.rows[slots]
         sizes = rows["n_terms"].astype(np.int64) + 2
