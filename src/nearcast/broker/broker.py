@@ -12,7 +12,7 @@ import pyarrow as pa
 from nearcast.broker import snapshot
 from nearcast.broker.explain import Explanation, explain
 from nearcast.broker.guard import Guard, one_at_a_time
-from nearcast.broker.handing import Holdings, adopted, check_new, copied
+from nearcast.broker.handing import Holdings, adopted, check_copied, copied
 from nearcast.broker.intake import ending, lateness, new_ids_only, refusal
 from nearcast.broker.moves import Movable, in_turns, many_moves, one_move
 from nearcast.broker.registry import Registry, unknown
@@ -22,8 +22,8 @@ from nearcast.broker.sweeping import Sweeper
 from nearcast.columns.arena import Array, Floats, Ints, State
 from nearcast.columns.clauses import pack_clauses
 from nearcast.columns.decode import KINDS, Part, Rules, check_subscription, decode_subscriptions
-from nearcast.columns.ids import id_type, same_type
-from nearcast.columns.messages import MessageBatch, as_message, decode_messages
+from nearcast.columns.ids import id_type
+from nearcast.columns.messages import MessageBatch, checked_message, decode_messages
 from nearcast.columns.moves import Moves
 from nearcast.columns.shapes import RegionRows
 from nearcast.columns.subscriptions import PointTable, WithinRows, WithinTable
@@ -34,7 +34,7 @@ from nearcast.engines.similar import SimilarStamp
 from nearcast.engines.topk import TopKSkype
 from nearcast.engines.within import WithinTree
 from nearcast.errors import DuplicateId, InvalidInput, UnknownId
-from nearcast.model.checks import instant
+from nearcast.model.checks import instant, is_a
 from nearcast.model.event import Move
 from nearcast.model.message import Message
 from nearcast.model.query import Query, Subscription
@@ -77,11 +77,11 @@ class Broker:
     """
 
     def __init__(self, space: Space, window: Window | None = None, weights: Weights | None = None) -> None:
-        if not isinstance(space, Space):
+        if not is_a(space, Space):
             raise InvalidInput("space", space, "must be a Space")
-        if window is not None and not isinstance(window, Window):
+        if window is not None and not is_a(window, Window):
             raise InvalidInput("window", window, "must be a Window or None")
-        if weights is not None and not isinstance(weights, Weights):
+        if weights is not None and not is_a(weights, Weights):
             raise InvalidInput("weights", weights, "must be Weights or None")
         self._guard = Guard()
         self.space = space
@@ -104,7 +104,7 @@ class Broker:
             _NEAREST: NearestEngine(self._points[_NEAREST], self._around),
         }
         self._engines: dict[int, Notifier | Keeper] = {**self._notifiers, **self._keepers}
-        self._holdings = Holdings(self._registry, self._tables, self._engines, self._keepers, self._live)
+        self._holdings = Holdings(space, self._registry, self._tables, self._engines, self._keepers, self._live)
         self._sweeper = Sweeper(self._live, self._vocabulary, self._tables, self._points[_NEAREST], self._keepers)
 
     # Subscriptions
@@ -272,10 +272,11 @@ class Broker:
 
         Raises
         ------
-        DuplicateId
-            If one of them is here already.
+        InvalidInput
+            For what no `export_subscriptions` has made, and for ids of another type than those here; `DuplicateId` if
+            one of them is here already.
         """
-        check_new(rows, self._holdings)
+        check_copied(rows, self._holdings)
         with self._guard.applying("adopt"):
             self._sweeper.sweep()
             adopted(rows, self._holdings)
@@ -293,12 +294,10 @@ class Broker:
 
         Messages that are late are no error: `Updates.late` tells which, and why.
         """
-        single = isinstance(messages, Message | Mapping)
+        single = is_a(messages, Message | Mapping)
         if single:
-            messages = as_message(messages)
-            self.space.check_point(messages.lon, messages.lat)
-            same_type(messages.id, self._live.table.ids.type)
-        batch = decode_messages([messages] if single else messages, self.space, self._live.table.ids.type)
+            messages = [checked_message(messages, self.space, self._live.table.ids.type)]
+        batch = decode_messages(messages, self.space, self._live.table.ids.type)
         with self._guard.applying("publish"):
             said, refused, late = self._take_in(batch)
         if single and refused:
@@ -348,7 +347,7 @@ class Broker:
     @one_at_a_time
     def reweigh(self, weights: Weights) -> Updates:
         """Change the weights of words, as one event; returns how results change."""
-        if not isinstance(weights, Weights):
+        if not is_a(weights, Weights):
             raise InvalidInput("weights", weights, "must be Weights")
         with self._guard.applying("reweigh"):
             return self._reweigh(weights)
@@ -401,7 +400,7 @@ class Broker:
         table = self._live.table
         message = table.ids.find(message_id)
         if self.window is None:  # ids are not filed, but results hold some messages
-            held = [int(at) for at in found if table.ids.value(int(at)) == message_id]
+            held = [int(at) for at in found if table.ids.is_called(int(at), message_id)]
             message = held[0] if held else -1
         if message < 0:
             raise UnknownId("message_id", message_id, "must be the id of a live message")
