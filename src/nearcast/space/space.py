@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from nearcast.errors import InvalidInput
-from nearcast.model.checks import number
+from nearcast.model.checks import is_a, number, refusal
 from nearcast.model.region import Box, Circle, Region
 from nearcast.space.distance import EUCLIDEAN, HAVERSINE, distance
 
@@ -56,8 +56,10 @@ class Space:
     max_distance: float
 
     def __init__(self, bounds: Sequence[float], metric: str = "euclidean", max_distance: float | None = None) -> None:
-        if not isinstance(metric, str) or metric not in METRICS:
+        plain = str.__str__(metric) if is_a(metric, str) else ""
+        if plain not in METRICS:
             raise InvalidInput("metric", metric, 'must be "euclidean" or "haversine"')
+        metric = plain
         checked = _checked_bounds(bounds, metric)
         if max_distance is None:
             max_distance = distance(METRICS[metric], *checked)
@@ -65,11 +67,13 @@ class Space:
                 raise InvalidInput("max_distance", None, "must be given for bounds whose corners are one place")
             if math.isinf(max_distance):
                 raise InvalidInput("bounds", bounds, "must lie a finite distance apart")
-        elif number("max_distance", max_distance) <= 0.0:
-            raise InvalidInput("max_distance", max_distance, "must be > 0")
+        else:
+            given, max_distance = max_distance, number("max_distance", max_distance)
+            if max_distance <= 0.0:
+                raise InvalidInput("max_distance", given, "must be > 0")
         object.__setattr__(self, "bounds", checked)
         object.__setattr__(self, "metric", metric)
-        object.__setattr__(self, "max_distance", float(max_distance))
+        object.__setattr__(self, "max_distance", max_distance)
 
     @property
     def metric_code(self) -> int:
@@ -106,7 +110,12 @@ def _latitudes(region: Region) -> Iterable[float]:
 
 def _checked_bounds(bounds: Sequence[float], metric: str) -> tuple[float, float, float, float]:
     """The four bounds as floats, or `InvalidInput`."""
-    given = tuple(bounds) if isinstance(bounds, Iterable) else ()
+    try:
+        given = tuple(bounds)
+    except TypeError:
+        given = ()
+    except Exception as error:
+        raise refusal("bounds", bounds, error, lambda: tuple(bounds)) from error
     if len(given) != 4:
         raise InvalidInput("bounds", bounds, "must be four numbers (min_lon, min_lat, max_lon, max_lat)")
     min_lon, min_lat, max_lon, max_lat = (number("bounds", side) for side in given)
