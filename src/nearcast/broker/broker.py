@@ -10,11 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.broker import snapshot
+from nearcast.broker.engine_references import check_engines
 from nearcast.broker.explain import Explanation, explain
 from nearcast.broker.guard import Guard, one_at_a_time
 from nearcast.broker.handing import Holdings, adopted, check_new, copied
 from nearcast.broker.intake import ending, lateness, new_ids_only, refusal
 from nearcast.broker.moves import Movable, in_turns, many_moves, one_move
+from nearcast.broker.references import check_messages_and_subscriptions
 from nearcast.broker.registry import Registry, unknown
 from nearcast.broker.saying import best_first, to_updates
 from nearcast.broker.stats import stats
@@ -474,6 +476,7 @@ class Broker:
             None if window is None else Window(**window),
         )
         check_structure(state, broker._state())
+        check_engines(state, check_messages_and_subscriptions(state))
         broker._vocabulary.load(state["vocabulary"])
         broker._live.load(state["live"])
         broker._registry.load(state["registry"])
