@@ -97,6 +97,9 @@ def _check_topk(engine: State, known: Known) -> None:
     _check_blocks(index["group_blocks"], groups["start"], lists["start"], classes, "groups")
     where = ranges(lists["start"].astype(np.int64), n_groups)
     own = groups[where]
+    totals = np.zeros(lists.size, dtype=np.int64)
+    np.add.at(totals, np.repeat(np.arange(lists.size), n_groups), own["n"])
+    require((lists["n"] == totals).all(), "counts of postings differ")
     left = np.repeat(lists["start"] + n_groups, n_groups) - where  # groups of the word from this one on
     require((own["n_more"] >= 0).all() and (own["n_more"] < left).all(), "cells out of range")
     filled = own[own["room"] >= 0]
@@ -113,6 +116,7 @@ def _check_nearest(engine: State, known: Known) -> None:
     filed = engine["filed"]
     require(filed.size >= _end(known.subscriptions["nearest"]), "subscriptions of nearest are missing")
     within(filed["word"], known.terms.size, "words of nearest", -1)
+    within(filed["level"], 1 + max(ordered.DEEPEST, grids.DEEPEST), "levels of nearest")
     _check_ordered(engine["all"], filed.size)
     _check_grid(engine["any"], filed.size)
 
@@ -128,6 +132,9 @@ def _check_ordered(index: State, n_filed: int) -> None:
     require(keys.size == ids.size and (keys == 0).any() and (keys >= 0).all(), "prefixes are full")
     within(ids[keys != 0], prefixes.size, "prefixes")
     within((keys[keys != 0] - 1) >> 31, prefixes.size, "prefixes")
+    within(prefixes["levels"], 2 * ordered.CHILDREN, "levels of prefixes")
+    within(prefixes["coming"], 2 * ordered.CHILDREN, "levels of prefixes")
+    require((habits["cells"] >= 0).all() and (habits["seen"] >= 0).all(), "counts of messages differ")
     free = prefixes["n_uses"] < 0
     chain(int(heads[ordered.FREE_PREFIX]), -2 - prefixes["n_uses"][free], prefixes.size, "free prefixes")
     keys, firsts = tree["list_keys"], tree["list_heads"]
@@ -215,9 +222,12 @@ def _check_similar(engine: State, known: Known) -> None:
     n_members = np.zeros(leaves.size, dtype=np.int64)
     n_members[numbers] = own["n_members"]
     for name in ("near", "anywhere"):
-        filed = homes[name][homes[name] != stamp.NOWHERE].astype(np.int64)
-        within(filed >> 16, leaves.size, "homes")
-        require(((filed & stamp.LOCAL_MASK) < n_members[filed >> 16]).all(), "homes out of range")
+        slots = np.flatnonzero(homes[name] != stamp.NOWHERE)
+        leaf, local = homes[name][slots].astype(np.int64) >> 16, homes[name][slots] & stamp.LOCAL_MASK
+        within(leaf, leaves.size, "homes")
+        require((local < n_members[leaf]).all(), "homes out of range")
+        members = pools["member"]["members"]["slot"][leaves["member_start"][leaf] + local]
+        require(np.array_equal(members, slots), "homes are those of others")
     _check_leaves(own, {name: pools[name][array] for name, array in _PARTS.items()}, homes.size, known)
 
 
@@ -244,11 +254,16 @@ def _check_leaves(own: Array, pools: dict[str, Array], n_slots: int, known: Know
     n_members, n_words, n_entries = (own[name].astype(np.int64) for name in ("n_members", "n_words", "n_entries"))
     members = pools["member"][ranges(own["member_start"], n_members)]
     within(members["slot"], n_slots, "members")
+    within(members["mode"], 5, "modes of members")
     of_words = np.repeat(n_words, n_members)
     require((members["word_start"] >= 0).all() and (members["word_start"] < of_words).all(), "words of members")
     follows = np.ones(members.size, dtype=bool)
     follows[(np.cumsum(n_members) - n_members)[n_members > 0]] = False
     require((np.diff(members["word_start"])[follows[1:]] > 0).all(), "words of members overlap")
+    ends = np.zeros(members.size, dtype=np.int64)
+    ends[:-1] = members["word_start"][1:]
+    ends[(np.cumsum(n_members) - 1)[n_members > 0]] = n_words[n_members > 0]
+    require((members["n_anywhere"] <= ends - members["word_start"]).all(), "words of members out of range")
     terms = pools["word"][ranges(own["word_start"], n_words)]
     within(terms & stamp.TERM_MASK, known.terms.size, "words of members")
     entries = pools["entry"][ranges(own["entry_start"], n_entries)]
@@ -276,7 +291,10 @@ def _check_within(engine: State, known: Known) -> None:
     }  # fmt: skip
     require(all(heads[at] == size for at, size in sizes.items()) and parts.size > 0, "counts of the tree differ")
     require(tree["entries"] == parts["now"][trees.ROOT], "counts of the tree differ")
-    _check_ranks(tree["order"])
+    order = tree["order"]
+    _check_ranks(order)
+    require(order["first"] < _RANKS, "ranks out of range")
+    within(order["ranks"][order["ranks"] != trees.UNRANKED], order["first"], "ranks", order["lowest"])
     require(arrays["highs"].size == arrays["lines"].size == parts.size, "parts are missing")
     require(arrays["sides"].shape[1] == held.size, "entries of within are missing")
     require(arrays["words"].size == trees.N_STEERING * held.size, "entries of within are missing")
@@ -312,7 +330,7 @@ def _check_within(engine: State, known: Known) -> None:
 
 def _check_ranks(order: State) -> None:
     """Ranks are given downwards from 0 and have 32 bits."""
-    require(-_RANKS < order["lowest"] <= 0 and order.get("first", 0) < _RANKS, "ranks out of range")
+    require(-_RANKS < order["lowest"] <= 0, "ranks out of range")
 
 
 def _walk(shadow: int, nodes: Array, parts: Array, leaves: Array) -> tuple[Longs, Longs, Longs]:
@@ -322,6 +340,7 @@ def _walk(shadow: int, nodes: Array, parts: Array, leaves: Array) -> tuple[Longs
     found: list[Longs] = [level[:0]]
     hung: list[Longs] = [level[:0]]
     reached = 0
+    require((parts["node"][level] == trees.NO_NODE).all(), "a root hangs somewhere")
     while level.size:
         children = parts["child"][level].astype(np.int64)
         within(children, nodes.size, "nodes", -1 - leaves.size)
@@ -333,6 +352,7 @@ def _walk(shadow: int, nodes: Array, parts: Array, leaves: Array) -> tuple[Longs
         found.append(inner)
         own = nodes[inner]
         within(own["kind"], 2, "nodes")
+        within(own["offset"], trees.N_STEERING + 1, "nodes")
         n_parts = own["n_parts"].astype(np.int64)
         spans(own["first"], n_parts + 1, parts.size, "parts")
         grids_of = own["kind"] == trees.SPACE

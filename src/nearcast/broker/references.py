@@ -29,6 +29,7 @@ from nearcast.text.key_arrays import (
     LOW,
     NEXT_FREE,
 )
+from nearcast.text.keys import Keys
 from nearcast.window.index import RECENT_ROOM
 from nearcast.window.segments import NO_TERM, first_node, leaf_depth, n_boxes, nodes_at
 
@@ -52,6 +53,7 @@ def check_messages_and_subscriptions(state: State) -> Known:
     """Raise ValueError if words, messages or subscriptions point outside; returns what there is to refer to."""
     vocabulary, live, tables = state["vocabulary"], state["live"], state["tables"]
     terms = _check_keys(_named(vocabulary, "keys."), "words")
+    _check_text(_named(vocabulary, "keys."), terms)
     weighed = _check_keys(_named(vocabulary, "weights.keys."), "weighed words")
     require(vocabulary["weights.df"].size >= weighed.size, "weights of words are missing")
     require(vocabulary["idf"].size >= terms.size, "weights of words are missing")
@@ -112,8 +114,15 @@ def _check_keys(keys: State, what: str) -> Mask:
     return live
 
 
+def _check_text(keys: State, live: Mask) -> None:
+    """Raises ValueError unless keys are UTF-8: `pa.ArrowInvalid` is one."""
+    Keys().load(keys).to_arrow_strings(np.flatnonzero(live).astype(np.int32)).validate(full=True)
+
+
 def _check_ids(ids: State, what: str) -> Mask:
     live = _check_keys(ids["keys"], what)
+    if ids["type"] == "string":
+        _check_text(ids["keys"], live)
     require(ids["type"] is not None or not live.any(), f"{what} have no type")
     require(ids["type"] != "integer" or ids["integers"].size >= live.size, f"{what} are missing")
     return live
