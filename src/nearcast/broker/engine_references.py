@@ -9,7 +9,7 @@ import numpy as np
 from nearcast.broker.references import Known, Mask, chain, spans, within
 from nearcast.broker.structure import require
 from nearcast.columns.arena import Array, Longs, State, ranges
-from nearcast.engines.blocks import N_CLASSES, USED, block_class, block_room, cover_free, cover_taken
+from nearcast.engines.blocks import N_CLASSES, USED, block_class, block_room, chain_length, cover_free, cover_taken
 from nearcast.engines.buffers import FREE_WAITING, N_BUFFERED, N_FREE_WAITING, N_TAKEN, N_TOUCHED, N_WAITING
 from nearcast.engines.nearest_all import layout as ordered
 from nearcast.engines.nearest_any import layout as grids
@@ -81,7 +81,8 @@ def _check_results(kind: str, results: State, known: Known) -> None:
     within(watched["soonest"], heads.size + 1, what)
     within(waiting["slot"], n_slots, what)
     chain(np.append(heads, counters[FREE_WAITING]), waiting["next"], waiting.size, f"those who wait for {what}", 0)
-    require(0 <= counters[N_FREE_WAITING] <= waiting.size, f"counts of {what} differ")
+    n_free = chain_length(int(counters[FREE_WAITING]), np.ascontiguousarray(waiting["next"]))
+    require(counters[N_FREE_WAITING] == n_free, f"counts of {what} differ")
 
 
 def _check_topk(engine: State, known: Known) -> None:
@@ -131,6 +132,7 @@ def _check_ordered(index: State, n_filed: int) -> None:
     keys, ids = tree["prefix_keys"], tree["prefix_ids"]
     require(keys.size == ids.size and (keys == 0).any() and (keys >= 0).all(), "prefixes are full")
     within(ids[keys != 0], prefixes.size, "prefixes")
+    require(np.count_nonzero(keys) <= prefixes.size, "prefixes are full")
     within((keys[keys != 0] - 1) >> 31, prefixes.size, "prefixes")
     within(prefixes["levels"], 2 * ordered.CHILDREN, "levels of prefixes")
     within(prefixes["coming"], 2 * ordered.CHILDREN, "levels of prefixes")

@@ -27,7 +27,7 @@ from nearcast.text.key_arrays import (
     LEAST_SLOTS,
     LIVE,
     LOW,
-    NEXT_FREE,
+    count_free,
 )
 from nearcast.text.keys import Keys
 from nearcast.window.index import RECENT_ROOM
@@ -100,9 +100,8 @@ def _check_keys(keys: State, what: str) -> Mask:
     sizes = (counters[CAPACITY], entries.size), (counters[ARENA_END], keys["arena"].size)
     require(all(counted == there for counted, there in sizes), f"{what}: counts differ")
     spans(starts[live], lengths[live], keys["arena"].size, what)
-    chain(int(counters[NEXT_FREE]), starts[~live], entries.size, what)
-    require(not live[starts[~live][starts[~live] >= 0]].any(), f"{what}: one in use is free")
-    require(counters[NEXT_FREE] < 0 or not live[counters[NEXT_FREE]], f"{what}: one in use is free")
+    n_free = count_free(Keys().load(keys).layout)
+    require(n_free == np.count_nonzero(~live), f"{what}: those that are free are not in a chain")
     filed = slots[slots != EMPTY]
     within(filed, 2**63, what)
     numbers = filed & LOW

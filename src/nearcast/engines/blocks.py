@@ -110,3 +110,13 @@ def cover_free(heads, links, covered):
                 covered[row] = 1
             at = np.int64(links[at - 1])
     return True
+
+
+@kernel
+def chain_length(first, links):
+    """How many rows a chain that ends holds: positions + 1, and 0 at the end."""
+    n, at = 0, np.int64(first)
+    while at != 0:
+        n += 1
+        at = np.int64(links[at - 1])
+    return n
