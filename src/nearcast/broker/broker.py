@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.broker import snapshot
+from nearcast.broker.engine_references import check_engines
 from nearcast.broker.engines import (
     EngineChoice,
     Table,
@@ -24,6 +25,7 @@ from nearcast.broker.guard import Guard, one_at_a_time
 from nearcast.broker.moves import Movable, many_moves, one_move, rows_that_moved, split_repeats
 from nearcast.broker.ordering import best_first, to_updates
 from nearcast.broker.parts import Parts
+from nearcast.broker.references import check_messages_and_subscriptions
 from nearcast.broker.registry import Registry, unknown
 from nearcast.broker.rejects import ending, lateness, new_ids_only, refusal
 from nearcast.broker.stats import stats
@@ -482,6 +484,7 @@ class Broker:
             engines=choice_of(state["settings"], replacements),
         )
         check_structure(state, broker._state())
+        check_engines(state, check_messages_and_subscriptions(state))
         broker._vocabulary.load(state["vocabulary"])
         broker._live.load(state["live"])
         broker._registry.load(state["registry"])

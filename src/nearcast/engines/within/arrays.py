@@ -22,6 +22,7 @@ from nearcast.engines.within.layout import (
     LEAF,
     LISTED,
     LISTED_ROWS,
+    N_CLASSES,
     N_HEADS,
     N_HELD,
     N_LEAVES,
@@ -182,6 +183,22 @@ def free_node(tree, node):
     tree.parts[row.part].child = NOTHING
     give_range(tree.heads, tree.parts["child"], FREE_PARTS, class_of(row.n_parts + 1), row.first)
     give_range(tree.heads, tree.nodes["part"], FREE_NODE, 0, node)
+
+
+@kernel
+def cover_free_ranges(heads, links, free, covered):
+    """Mark the rows of free ranges; returns whether each lies inside, and apart from all that was marked before."""
+    for size_class in range(N_CLASSES):
+        room, at = class_room(size_class), heads[free + size_class]
+        while at != _NO_RANGE:
+            if at < 0 or at > covered.size - room:
+                return False
+            for row in range(at, at + room):
+                if covered[row]:
+                    return False
+                covered[row] = 1
+            at = np.int64(links[at])
+    return True
 
 
 def _grown_sides(sides: Array, n: int) -> Array:
