@@ -49,8 +49,9 @@ class Refused(Exception):
 
 
 def fold(word: str) -> str:
-    """Unicode NFKC, then case-folded."""
-    return unicodedata.normalize("NFKC", word).casefold()
+    """Unicode NFKC, then case-folded, and both again until nothing changes."""
+    folded = unicodedata.normalize("NFKC", word).casefold()
+    return folded if folded == word else fold(folded)
 
 
 def words_of(text: str) -> list[str]:

@@ -15,7 +15,7 @@ from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import PointRows, PointTable
 from nearcast.engines.contract import EngineContext
 from nearcast.engines.exact import NEAREST, TOPK
-from nearcast.engines.live_search import best_live
+from nearcast.engines.oracle.best_live import best_live
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.weights import Weights
 from nearcast.text.words import from_lists

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -86,12 +88,14 @@ class Travelling(Standing):
         self.engine = self.make()
         self.engine.insert(self.slots)
 
-    def move(self) -> Moved:
-        """The next timestamp's moves, written to the table; `close_gaps` should follow."""
+    @contextmanager
+    def moving(self) -> Iterator[Moved]:
+        """The next timestamp's moves, written to the table."""
         table = next(self.moves)
         slots = self.slots[table["id"].to_numpy() - 1]
         boxes = np.stack([table[name].to_numpy() for name in BOX], axis=1)
-        return Moved(slots, self.table.move(slots, box_rows(boxes)))
+        with self.table.moving(slots, box_rows(boxes)) as before:
+            yield Moved(slots, before)
 
     def arrive(self, watch: Stopwatch | None) -> int:
         """Messages of one timestamp."""
@@ -111,14 +115,13 @@ class Travelling(Standing):
     def check(self) -> int:
         """Arrivals, and what a sample of moves changes, against the brute force."""
         n = super().check()
-        moved = self.move()
-        changes = self.engine.move(*moved)
-        chosen = np.linspace(0, moved.slots.size - 1, min(moved.slots.size, self.sizes["checked"])).astype(np.int64)
-        sample = moved.slots[chosen]
-        right = WithinOracle(self.table, self.context).move(sample, moved.before[chosen])
+        with self.moving() as moved:
+            changes = self.engine.move(*moved)
+            chosen = np.linspace(0, moved.slots.size - 1, min(moved.slots.size, self.sizes["checked"])).astype(np.int64)
+            sample = moved.slots[chosen]
+            right = WithinOracle(self.table, self.context).move(sample, moved.before[chosen])
         kept = np.isin(changes.slots, sample)
         compare(Changes(*(column[kept] for column in changes)), right)
-        self.table.close_gaps()
         return n + chosen.size
 
     def counts(self) -> Counts:
@@ -132,8 +135,8 @@ class Arriving(Travelling):
     unit = "messages"
 
     def repeat(self, watch: Stopwatch) -> int:
-        self.engine.move(*self.move())
-        self.table.close_gaps()
+        with self.moving() as moved:
+            self.engine.move(*moved)
         return self.arrive(watch)
 
 
@@ -143,10 +146,8 @@ class Relocating(Travelling):
     unit = "moves"
 
     def repeat(self, watch: Stopwatch) -> int:
-        moved = self.move()
-        with watch:
+        with self.moving() as moved, watch:
             self.engine.move(*moved)
-        self.table.close_gaps()
         self.arrive(None)
         return int(moved.slots.size)
 

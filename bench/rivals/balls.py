@@ -15,11 +15,11 @@ from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.regions import box_rows
 from nearcast.columns.subscription_tables import PointLayout, PointTable, WithinRows, WithinTable
 from nearcast.engines.contract import EngineContext, Stats
+from nearcast.engines.nearest.aoiq.layout import EventRange
 from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.nearest.search_range import draw_box, level_of
 from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.engines.within import ApTreeSettings, WithinApTree
-from nearcast.engines.within.moving.region_diff import NEW, OLD
 from nearcast.jit import kernel
 from nearcast.window.window import Steps
 
@@ -28,9 +28,9 @@ _FAR = 1e30
 
 
 @kernel
-def draw_many(filed, subscriptions, buffers, slots, where, boxes):
+def draw_many(filed, subscriptions, buffers, slots, space, boxes):
     """Draw the box around each ball and write it as that of a region."""
-    metric, bounds = where
+    metric, bounds = space.metric, space.bounds
     for i in range(slots.size):
         row, own = subscriptions.rows[slots[i]], filed[slots[i]]
         draw_box(own, metric, row.x, row.y, buffers[slots[i]].floor)
@@ -40,7 +40,7 @@ def draw_many(filed, subscriptions, buffers, slots, where, boxes):
 
 
 class BallFilter:
-    """Search ranges in an index for `Within`; it has the methods of `OrderedIndex`."""
+    """Search ranges in an index for `Within`; it has the methods of `AoiqTree`."""
 
     height = _HEIGHT
 
@@ -69,13 +69,11 @@ class BallFilter:
 
     def file(self, filed: Array, subscriptions: PointLayout, buffers: Array, slots: Ints, n_new: int) -> None:
         """File these subscriptions by the balls that they have now: all of them new, or none."""
-        space = self._context.space
         boxes: Floats = np.empty((slots.size, 4))
-        draw_many(filed, subscriptions, buffers, slots, (space.metric_code, space.bounds), boxes)
+        draw_many(filed, subscriptions, buffers, slots, self._context.space.kernel_input, boxes)
         if not n_new:
-            before = self._table.move(self._regions[slots], box_rows(boxes))
-            self._follow(self._regions[slots], before)
-            self._table.close_gaps()
+            with self._table.moving(self._regions[slots], box_rows(boxes)) as before:
+                self._follow(self._regions[slots], before)
             return
         rows = subscriptions.rows[slots]
         sizes = rows["n_terms"].astype(np.int64) + 2
@@ -90,23 +88,23 @@ class BallFilter:
         self._engine.insert(regions)
 
     def _follow(self, regions: Ints, before: Array) -> None:
-        """The boxes of these have changed; nobody is told, only the index follows."""
+        """The boxes of these have changed; nothing is emitted, only the index follows."""
         if isinstance(self._engine, WithinApTree):
             tree = self._engine.tree
-            self._engine._answers._follow(OLD | NEW, regions, before)
-            tree.moved(regions, tree.since)
-            tree.keep(regions.size, tree.since)
+            self._engine.answers.refile(regions, before)
+            tree.after_move(regions)
+            tree.maintain(regions.size)
         else:
             self._engine._refile(regions, before)
 
-    def forget(self, filed: Array, slots: Ints) -> None:
+    def remove(self, filed: Array, slots: Ints) -> None:
         """These subscriptions end."""
         if slots.size:
             self._engine.remove(self._regions[slots])
             self._table.remove(self._regions[slots])
 
     def find(
-        self, filed: Array, steps: Steps, events: tuple[int, int], messages: MessageLayout, pairs: Longs, n_pairs: int
+        self, filed: Array, steps: Steps, events: EventRange, messages: MessageLayout, pairs: Longs, n_pairs: int
     ) -> tuple[Longs, int]:
         """Candidates for the arrivals of these events, after the `n_pairs` that are there."""
         first, end = events

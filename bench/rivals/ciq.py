@@ -17,21 +17,18 @@ from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import Changes, EngineContext, Stats
 from nearcast.engines.exact import NO_MATCH, TOPK, rank
-from nearcast.engines.kept.buffers import N_TOUCHED
 from nearcast.engines.kept.engine import (
-    DONE,
+    FIND,
     FIND_ROOM,
-    FINDING,
-    LEAVING,
-    PHASE,
+    FOLLOW,
     STEP,
+    BatchInput,
     KeptEngine,
-    end_event,
-    keep_found,
-    leave_expired,
     note_found,
     policy_of,
+    run_events,
 )
+from nearcast.engines.kept.layout import N_TOUCHED, AsOf
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.cells import morton, morton_box
 from nearcast.space.distance import HAVERSINE, box_distance, wrap
@@ -54,6 +51,24 @@ class Filed(NamedTuple):
     bounds: Array  # float32[n_slots * COVER]: least text that a message in that cell must bring
     nears: Array  # float32[n_slots * COVER]: greatest nearness of a message in that cell
     work: Longs  # int64[3]
+
+
+class Rows(NamedTuple):
+    """A row for each subscription, word and cell, before they are sorted."""
+
+    keys: Longs  # int64[n]: cell and word
+    marks: Ints  # int32[n]
+    units: Array  # float32[n]
+
+
+class Probe(NamedTuple):
+    """Scratch for one message."""
+
+    words: Ints  # int32[n]: its words
+    units: Floats  # float64[n]: their weights in its unit vector
+    at: Longs  # int64[n]: positions in their lists
+    ends: Longs  # int64[n]: and where the lists end
+    candidates: Ints  # int32[]
 
 
 @kernel
@@ -83,33 +98,39 @@ def bind(scale, buffer, near, floor_bounds, at):
 
 
 @kernel
-def spread(subscriptions, slots, idf, where, bounds, nears, out):
+def bind_many(filed, subscriptions, buffers, slots):
+    """Write the bounds of subscriptions."""
+    for slot in slots:
+        bind(subscriptions.scales[slot], buffers[slot], filed.nears, filed.bounds, slot * COVER)
+
+
+@kernel
+def spread(subscriptions, slots, idf, space, nears, rows):
     """Write a row for each subscription, word and cell, and how near the cells are; returns the number of rows."""
-    keys, marks, units = out
+    metric, bounds = space.metric, space.bounds
     n = 0
     for slot in slots:
         row = subscriptions.rows[slot]
-        x = wrap(row.x) if where[0] == HAVERSINE else row.x
+        x = wrap(row.x) if metric == HAVERSINE else row.x
         code = morton(x, row.y, bounds, DEPTH)
         for i in range(COVER):
             level, cell = cover(code, i)
-            box = morton_box(where[0], bounds, level, cell)
-            away = box_distance(where[0], x, row.y, box[0], box[1], box[2], box[3])
-            nears[slot * COVER + i] = max(0.0, 1.0 - away / where[1]) + _LOOSE
+            box = morton_box(metric, bounds, level, cell)
+            away = box_distance(metric, x, row.y, box[0], box[1], box[2], box[3])
+            nears[slot * COVER + i] = max(0.0, 1.0 - away / space.max_distance) + _LOOSE
             for j in range(row.term_start, row.term_start + row.n_terms):
                 term = subscriptions.terms[j]
-                keys[n] = (np.int64(cell_number(level, cell)) << 32) + term
-                marks[n] = (slot << _BITS) + i
-                units[n] = subscriptions.counts[j] * idf[term] / subscriptions.scales[slot].norm * (1.0 + _LOOSE)
+                rows.keys[n] = (np.int64(cell_number(level, cell)) << 32) + term
+                rows.marks[n] = (slot << _BITS) + i
+                rows.units[n] = subscriptions.counts[j] * idf[term] / subscriptions.scales[slot].norm * (1.0 + _LOOSE)
                 n += 1
     return n
 
 
 @kernel
-def walk_cell(filed, lists, message, cell, candidates, n):
-    """Add those to the candidates whose text reaches their bound; `lists` is scratch: words, positions and ends."""
-    words, at, ends = lists
-    n_words = message[0]
+def walk_cell(filed, probe, n_words, cell, n):
+    """Add those to the `n` candidates whose text reaches their bound; returns how many there are then, or NEED_ROOM."""
+    words, at, ends, candidates = probe.words, probe.at, probe.ends, probe.candidates
     for i in range(n_words):
         key = (np.int64(cell) << 32) + words[i]
         low, high = 0, filed.keys.size
@@ -133,7 +154,7 @@ def walk_cell(filed, lists, message, cell, candidates, n):
         text = 0.0
         for i in range(n_words):
             if at[i] < ends[i] and filed.marks[at[i]] == least:
-                text += filed.units[at[i]] * message[1][i]
+                text += filed.units[at[i]] * probe.units[i]
                 at[i] += 1
         slot = least >> _BITS
         if text * (1.0 + _LOOSE) >= filed.bounds[slot * COVER + (least & 15)]:
@@ -144,30 +165,30 @@ def walk_cell(filed, lists, message, cell, candidates, n):
 
 
 @kernel
-def find(filed, arrival, tables, where, words, space, lists, found):
-    """Write who may want an arrival, and how it ranks; returns their number, or NEED_ROOM."""
-    messages, subscriptions = tables
-    idf, dense, units, candidates = words
-    row = messages.rows[arrival[0]]
+def find(filed, batch, event, probe, found):
+    """Write who may want the arrival of an event, and how it ranks; returns their number, or NEED_ROOM."""
+    messages, subscriptions, space = batch.messages, batch.subscriptions, batch.space
+    idf, dense, candidates = batch.idf, batch.dense, probe.candidates
+    row = messages.rows[batch.steps.arrivals[event]]
     for i in range(row.n_terms):
         term = messages.terms[row.term_start + i]
-        lists[0][i] = term
-        units[i] = messages.counts[row.term_start + i] * idf[term] / row.norm
-    x = wrap(row.x) if where[0] == HAVERSINE else row.x
-    code = morton(x, row.y, space, DEPTH)
+        probe.words[i] = term
+        probe.units[i] = messages.counts[row.term_start + i] * idf[term] / row.norm
+    x = wrap(row.x) if space.metric == HAVERSINE else row.x
+    code = morton(x, row.y, space.bounds, DEPTH)
     n = 0
     for level in range(1, DEPTH + 1):
         cell = cell_number(level, code >> (2 * (DEPTH - level)))
-        n = walk_cell(filed, lists, (row.n_terms, units), cell, candidates, n)
+        n = walk_cell(filed, probe, row.n_terms, cell, n)
         if n == NEED_ROOM or n > found.slots.size:
             return NEED_ROOM
     filed.work[CANDIDATES] += n
     n_found = 0
     scatter(messages.terms, messages.counts, row.term_start, row.n_terms, idf, dense)
     for i in range(n):
-        if subscriptions.rows[candidates[i]].expires <= arrival[1]:
+        if subscriptions.rows[candidates[i]].expires <= batch.steps.clocks[event]:
             continue
-        value = rank(TOPK, subscriptions, candidates[i], row, where, idf, dense)
+        value = rank(TOPK, subscriptions, candidates[i], row, space, idf, dense)
         if value != NO_MATCH:
             found.slots[n_found], found.ranks[n_found] = candidates[i], value
             n_found += 1
@@ -177,40 +198,19 @@ def find(filed, arrival, tables, where, words, space, lists, found):
 
 
 @kernel
-def take_steps(filed, steps, cursor, tables, where, words, room, kept):
-    """As that of `TopKSkype`; `room` is the bounds of the space, scratch, and room for candidates."""
-    messages, subscriptions = tables
-    space, lists, found = room
-    results, policy = kept
-    while cursor[STEP] < steps.arrivals.size:
-        event = cursor[STEP]
-        if cursor[PHASE] == LEAVING:
-            code = leave_expired(steps, cursor, messages, subscriptions, results, policy)
-            if code != DONE:
-                return code
-        if cursor[PHASE] == FINDING:
-            n = 0
-            if steps.arrivals[event] >= 0:
-                arrival = (steps.arrivals[event], steps.clocks[event])
-                n = find(filed, arrival, tables, where, words, space, lists, found)
-                if n == NEED_ROOM:
-                    return FIND_ROOM
+def take_events(filed, batch, cursor, probe, found, results, policy):
+    """Take events from the cursor on into the results, until DONE or something is missing; then call again."""
+    while True:
+        task = run_events(batch, batch.steps.arrivals.size, cursor, found, results, policy)
+        if task == FIND:
+            n = find(filed, batch, cursor[STEP], probe, found)
+            if n == NEED_ROOM:
+                return FIND_ROOM
             note_found(cursor, n)
-        code = keep_found(steps, cursor, messages, found, results, policy)
-        if code != DONE:
-            return code
-        for i in range(results.counters[N_TOUCHED]):
-            slot = results.touched[i]
-            bind(subscriptions.scales[slot], results.buffers[slot], filed.nears, filed.bounds, slot * COVER)
-        end_event(cursor, results)
-    return DONE
-
-
-@kernel
-def bind_many(filed, subscriptions, buffers, slots):
-    """Write the bounds of subscriptions."""
-    for slot in slots:
-        bind(subscriptions.scales[slot], buffers[slot], filed.nears, filed.bounds, slot * COVER)
+        elif task == FOLLOW:
+            bind_many(filed, batch.subscriptions, results.buffers, results.touched[: results.counters[N_TOUCHED]])
+        else:
+            return task
 
 
 class CIQ(KeptEngine):
@@ -222,9 +222,9 @@ class CIQ(KeptEngine):
         super().__init__(TOPK, table, context, policy_of(context, strategy, share))
         self._filed: Filed | None = None
         self._work = np.zeros(3, np.int64)
-        self._candidates = np.zeros(1024, np.int32)
-        self._lists = (np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64))
-        self._units: Floats = np.zeros(0)
+        self._probe = Probe(
+            np.zeros(0, np.int32), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(1024, np.int32)
+        )
 
     def insert(self, slots: Ints) -> None:
         super().insert(slots)
@@ -244,19 +244,19 @@ class CIQ(KeptEngine):
     def _build(self) -> Filed:
         layout, slots, idf = self.table.layout, self.table.used_slots, self.context.vocabulary.idf
         n = int(layout.rows["n_terms"][slots].sum()) * COVER
-        out = (np.zeros(n, np.int64), np.zeros(n, np.int32), np.zeros(n, np.float32))
+        rows = Rows(np.zeros(n, np.int64), np.zeros(n, np.int32), np.zeros(n, np.float32))
         nears = np.zeros(layout.rows.size * COVER, np.float32)
-        spread(layout, slots, idf, self._where, self.context.space.bounds, nears, out)
-        order = np.lexsort((out[1], out[0]))
-        keys, first = np.unique(out[0][order], return_index=True)
+        spread(layout, slots, idf, self.context.space.kernel_input, nears, rows)
+        order = np.lexsort((rows.marks, rows.keys))
+        keys, first = np.unique(rows.keys[order], return_index=True)
         bounds = np.full(nears.size, -np.inf, np.float32)
         starts = np.append(first, n).astype(np.int64)
-        filed = Filed(keys, starts, out[1][order], out[2][order], bounds, nears, self._work)
+        filed = Filed(keys, starts, rows.marks[order], rows.units[order], bounds, nears, self._work)
         bind_many(filed, layout, self.results.layout.buffers, slots)
         return filed
 
-    def _refill(self, slots: Ints, event: int, last: int, clock: int) -> None:
-        super()._refill(slots, event, last, clock)
+    def _refill(self, slots: Ints, as_of: AsOf) -> None:
+        super()._refill(slots, as_of)
         if self._filed is not None:
             bind_many(self._filed, self.table.layout, self.results.layout.buffers, slots)
 
@@ -265,22 +265,22 @@ class CIQ(KeptEngine):
             self._filed = self._build()
         n_terms = self.context.live.table.layout.rows["n_terms"][steps.arrivals[steps.arrivals >= 0]]
         most = int(n_terms.max(initial=0))
-        words, at, ends = self._lists
-        self._lists = (with_room(words, most), with_room(at, most), with_room(ends, most))
-        self._units = with_room(self._units, most)
+        old = self._probe
+        self._probe = Probe(
+            with_room(old.words, most), with_room(old.units, most), with_room(old.at, most), with_room(old.ends, most),
+            old.candidates,
+        )  # fmt: skip
         return super().publish(steps)
 
-    def _take(self, steps: Steps, cursor: Longs) -> int:
-        words = (self.context.vocabulary.idf, self._scratch(), self._units, self._candidates)
-        code: int = take_steps(
-            self._filed, steps, cursor, (self.context.live.table.layout, self.table.layout), self._where, words,
-            (self.context.space.bounds, self._lists, self._found), (self.results.layout, self.results.policy),
-        )  # fmt: skip
-        return code
+    def _take_events(self, batch: BatchInput, cursor: Longs) -> int:
+        task: int = take_events(
+            self._filed, batch, cursor, self._probe, self._found, self.results.layout, self.results.policy
+        )
+        return task
 
-    def _find_more(self) -> None:
-        super()._find_more()
-        self._candidates = np.zeros(2 * self._candidates.size, np.int32)
+    def _grow_found(self) -> None:
+        super()._grow_found()
+        self._probe = self._probe._replace(candidates=np.zeros(2 * self._probe.candidates.size, np.int32))
 
     def stats(self) -> Stats:
         stats = super().stats()

@@ -69,7 +69,7 @@ class Moving(Filing):
         nowhere = np.zeros(0, np.int32)
         return _changes(self._look_up(Search(keys, owners, entries, here, slots, here, nowhere)), None)
 
-    def moved(self, slots: Ints, before: Array) -> Changes:
+    def move(self, slots: Ints, before: Array) -> Changes:
         new = self.within.layout
         old = new._replace(rows=before)
         at = np.arange(slots.size, dtype=np.int32)

@@ -49,9 +49,9 @@ class RegionLists(GridPyramid):
                 box[:2], box[2:] = map(min, box[:2], ball[:2]), map(max, box[2:], ball[2:])
             lists.file(filed, subscriptions, buffers, own, n_all, n_terms)
 
-    def forget(self, filed: Array, slots: Ints) -> None:
+    def remove(self, filed: Array, slots: Ints) -> None:
         for number, own in self._by_set(slots):
-            self._parts[number][1].forget(filed, own)
+            self._parts[number][1].remove(filed, own)
 
     def _by_set(self, slots: Ints) -> Iterator[tuple[int, Ints]]:
         self.sets = with_room(self.sets, int(slots.max(initial=-1)) + 1)
@@ -81,8 +81,8 @@ class RegionLists(GridPyramid):
             self._parts[number][1].check(filed, own)
 
     def stats(self) -> Stats:
-        told = [lists.stats() for _, lists in self._parts.values()] or [super().stats()]
-        return {name: sum(one[name] for one in told) for name in told[0]}
+        parts = [lists.stats() for _, lists in self._parts.values()] or [super().stats()]
+        return {name: sum(part[name] for part in parts) for name in parts[0]}
 
     def state(self) -> State:
         return {}

@@ -20,6 +20,7 @@ from nearcast.engines.oracle import SimilarOracle
 from nearcast.engines.oracle.match import Matches
 from nearcast.jit import kernel
 from nearcast.space.distance import EARTH_RADIUS_M, EUCLIDEAN, HAVERSINE
+from nearcast.space.space import SpaceInput
 from nearcast.text.similarity import COSINE, DICE, JACCARD, WEIGHTED
 from nearcast.window.window import Steps
 
@@ -31,14 +32,14 @@ MOST = 1024.0
 ROUNDED = 1.00001  # no sum of float32 shares is this many times too small
 _ROOM = 4096
 
-Where = tuple[int, float]
+Where = SpaceInput
 Centre = tuple[float, float]
 
 
 class Asked(NamedTuple):
     """What all kernels that match are given beside their own index."""
 
-    where: Where  # metric, max_distance
+    where: Where
     centre: Centre  # of the bounds, where coordinates in the plane are 0
     idf: Floats
     dense: Floats  # float64[n_terms]: the scattered message
@@ -157,7 +158,7 @@ class SimilarRival(SimilarOracle):
         size = 2 * self.points.slots.capacity
         if self._room.slots.size < size:
             self._room = Matches(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size))
-        asked = Asked(self._where, self._centre, self.context.vocabulary.idf, self._search.dense(), self.counters)
+        asked = Asked(self._space, self._centre, self.context.vocabulary.idf, self._search.dense(), self.counters)
         found: list[Matches] = []
         event = 0
         while event < steps.arrivals.size:

@@ -138,7 +138,7 @@ class Filing(SimilarRival):
 
     @property
     def _ground(self) -> tuple[Where, Centre, Floats]:
-        return self._where, self._centre, self.context.vocabulary.idf
+        return self._space, self._centre, self.context.vocabulary.idf
 
     @property
     def _walk(self) -> Walk:

@@ -175,7 +175,7 @@ class SimilarScan(SimilarRival):
         self._n_filed += slots.size
 
     def _write(self, slots: Ints) -> None:
-        flatten(self.points.layout, slots, self._where, self._centre, self.context.vocabulary.idf, self._flat)
+        flatten(self.points.layout, slots, self._space, self._centre, self.context.vocabulary.idf, self._flat)
 
     def _empty(self, slots: Ints) -> None:
         self._places[3][slots] = -1.0

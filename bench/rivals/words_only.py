@@ -6,7 +6,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.subscription_tables import PointLayout
-from nearcast.engines.kept.buffers import BUFFER
+from nearcast.engines.kept.layout import BUFFER
 from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.nearest.grid import GridPyramid, GridSettings
 from nearcast.space.space import Space
@@ -38,5 +38,5 @@ class WordsOnlyEngine(NearestEngine):
         super()._start()
         self._any = WordsOnly(self.context.space)
 
-    def _follow(self, slots: Longs) -> None:
+    def _follow_ranges(self, slots: Longs) -> None:
         """Nobody is filed by a ball."""

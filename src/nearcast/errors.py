@@ -22,7 +22,7 @@ _SHOWN = 80  # characters of an offending value that a message repeats
 def shown(value: Any) -> str:
     """The value as an error message shows it: its repr, cut to a readable length."""
     try:
-        text = repr(value)
+        text = str.__str__(repr(value))
     except Exception:  # a value may refuse to be shown: an int of 5,000 digits, a list nested too deeply
         text = f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -110,6 +110,7 @@ class _Locator(_CacheLocator):
         _know_root(function)
         self._line = function.__code__.co_firstlineno
         self._module = function.__module__
+        self._py_file = function.__code__.co_filename  # named when Numba warns that a kernel cannot be kept
         self._folder = kernel_folder() / f"{self._module}-{module_digest(self._module)}"
 
     def get_cache_path(self) -> str:

@@ -45,6 +45,18 @@ def test_the_example_of_the_design(tmp_path: Path) -> None:
     assert nc.Broker.restore(path).results("ann") == broker.results("ann")
 
 
+def test_words_that_fold_in_two_steps_find_themselves() -> None:
+    broker = nc.Broker(nc.Space((0, 0, 9, 9), "euclidean"), nc.Window(count=10))
+    for word in ("\u1fb3\u0308", "\u0390", "\u1fb7\u0301", "\u01f0\u0323"):
+        broker.subscribe(f"list {word}", nc.Nearest(1, 1, [word], k=9))
+        broker.subscribe(f"text {word}", nc.Within(nc.Box(0, 0, 9, 9), word))
+        given = {"id": [f"{word} text", f"{word} list"], "lon": [1.0] * 2, "lat": [1.0] * 2}
+        given |= {"text": [word, None], "keywords": [None, [word]]}
+        told = broker.publish(pa.table(given))
+        assert {(u.subscription, u.message) for u in told} >= {(f"list {word}", f"{word} list")}, ascii(word)
+        assert (f"text {word}", f"{word} text") in {(u.subscription, u.message) for u in told}, ascii(word)
+
+
 # ---------------------------------------------------------------------------------------------------------- bad input
 
 

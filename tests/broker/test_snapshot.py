@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import mmap
@@ -337,6 +338,63 @@ def test_a_file_that_holds_another_state_is_refused(
                 )
     snapshot.write(path, {})
     assert refusal(path) == f"{path} does not hold a broker: 'space'"
+
+
+def numbers_in(state: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Paths to arrays that are not empty, and of records each field, where whole numbers stand."""
+    for names in entries_of(state):
+        value = functools.reduce(lambda inner, name: inner[name], names, state)
+        if isinstance(value, np.ndarray) and value.size:
+            for field in value.dtype.names or ("",):
+                if (value.dtype[field] if field else value.dtype).kind in "iu":
+                    yield names, field
+
+
+# Fields and arrays by which something is looked up.
+REFERENCES = {
+    "slots", "start", "length", "free", "numbers", "kinds", "queue", "ring_start", "n_rings", "clauses", "clause_start",
+    "clause_size", "term_start", "n_terms", "region_kind", "firsts", "prefix_ids", "list_heads", "heads", "blocks",
+    "oldest", "soonest", "message", "block", "n_entries", "next", "slot", "n_groups", "room", "n_more", "group_blocks",
+    "posting_blocks", "ranges", "part", "child", "node", "leaf", "axis", "parent", "member_start", "word_start",
+    "entry_start", "list_start", "n_members", "member_room", "n_listed", "n_words", "entry_room", "n_lists", "term",
+    "tags", "words", "kind", "levels", "coming", "word", "now", "message_room", "n_messages",
+}  # fmt: skip
+
+
+@pytest.mark.skipif(not COMPILED, reason="takes long")
+def test_numbers_that_point_outside_are_refused(tmp_path: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda number: None)
+    path, intact = tmp_path / "file", tmp_path / "whole"
+    intact.write_bytes(whole)
+    found = [(names, field) for names, field in numbers_in(snapshot.read(intact)) if (field or names[-1]) in REFERENCES]
+    assert {field or names[-1] for names, field in found} == REFERENCES - {"free"}, "all are there, but nothing is free"
+    for names, field in found:
+        state = snapshot.read(intact)
+        array = functools.reduce(lambda inner, name: inner[name], names, state)
+        column = array[field] if field else array
+        column[...] = np.iinfo(column.dtype).max
+        snapshot.write(path, state)
+        assert refusal(path).startswith(f"{path} does not hold a broker: "), (names, field)
+
+
+@pytest.mark.skipif(not COMPILED, reason="takes long")
+def test_a_state_that_was_meddled_with_is_refused_or_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda number: None)
+    path, intact, rng = tmp_path / "file", tmp_path / "whole", np.random.default_rng(8)
+    a_broker().snapshot(intact)
+    found = list(numbers_in(snapshot.read(intact)))
+    for at in rng.integers(0, len(found), 60).tolist():
+        state = snapshot.read(intact)
+        array = functools.reduce(lambda inner, name: inner[name], found[at][0], state)
+        column = (array[found[at][1]] if found[at][1] else array).reshape(-1)
+        column[rng.integers(column.size)] ^= 1 << int(rng.integers(column.dtype.itemsize * 8 - 1))
+        snapshot.write(path, state)
+        with contextlib.suppress(nc.SnapshotError):
+            broker = nc.Broker.restore(path)
+            broker.publish(Town(6).messages(20, 500))
+            broker.move("topk0", lon=1, lat=1)
+            broker.unsubscribe_many(["nearest1", "within1", "similar1", "topk1"])
+            broker.advance(10**9)
 
 
 def test_another_format_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

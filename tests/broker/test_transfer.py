@@ -8,6 +8,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from contract.contenders import Town
 from strategies import METHODS, Seeded, StreamMaker, make_setting
@@ -98,3 +100,93 @@ def test_many_go_at_once_and_take_everything_along(window: nc.Window | None, tmp
     with pytest.raises(DuplicateId, match="id must not be the id of another subscription, got 0"):
         taker.adopt(one.export_subscriptions([0]))
     assert giver.export_subscriptions([0]) == {}
+
+
+def giving(id: Any, window: nc.Window | None = None, metric: str = "euclidean", message: Any = "m") -> nc.Broker:
+    broker = nc.Broker(nc.Space((0, 0, 9, 9), metric), window)
+    broker.subscribe(id, nc.Nearest(1, 1, "fire", k=2))
+    broker.publish({"id": message, "lon": 1, "lat": 2, "text": "fire"})
+    return broker
+
+
+@pytest.mark.parametrize("window", [None, nc.Window(count=9)], ids=repr)
+def test_ids_of_another_type_are_not_adopted(window: nc.Window | None) -> None:
+    for own, other in (("a", 1), (1, "a")):
+        taker, rows = giving(own, window), giving(other, window).export_subscriptions([other])
+        before = taker.stats()
+        with pytest.raises(InvalidInput, match=r"id must be .* like the ids before it, got "):
+            taker.adopt(rows)
+        assert taker.stats() == before
+        assert taker.subscription_ids.to_pylist() == [own]
+
+
+def test_messages_whose_ids_have_another_type_are_not_adopted() -> None:
+    taker = giving("a", message=5)
+    with pytest.raises(
+        InvalidInput, match=r"rows must have messages whose ids are like those here \(integer\), got 'str"
+    ):
+        taker.adopt(giving("b", message="m").export_subscriptions(["b"]))
+    taker.adopt(giving("b", message=5).export_subscriptions(["b"]))
+    assert taker.results("b") == [(5, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"metric": "haversine"}, "rows must come from a broker whose metric is euclidean, got 'haversine'"),
+        ({"window": nc.Window(count=3)}, "rows must come from a broker with the same window, got 'nearest'"),
+    ],
+    ids=str,
+)
+def test_copies_that_cannot_live_here(other: dict[str, Any], reason: str) -> None:
+    taker = nc.Broker(nc.Space((0, 0, 9, 9)))
+    with pytest.raises(InvalidInput) as refused:
+        taker.adopt(giving("a", **other).export_subscriptions(["a"]))
+    assert str(refused.value) == reason
+    windowed = nc.Broker(nc.Space((0, 0, 9, 9)), nc.Window(count=3))
+    with pytest.raises(InvalidInput, match="rows must come from a broker with the same window"):
+        windowed.adopt(giving("a").export_subscriptions(["a"]))
+    assert len(windowed.subscription_ids) == len(taker.subscription_ids) == 0
+
+
+def test_one_id_under_two_kinds_is_not_adopted() -> None:
+    one, two, taker = (nc.Broker(nc.Space((0, 0, 9, 9)), nc.Window(count=3)) for _ in range(3))
+    one.subscribe("a", nc.Nearest(1, 1, "fire"))
+    two.subscribe("a", nc.TopK(1, 1, "fire"))
+    with pytest.raises(DuplicateId, match="id must not be the id of another subscription, got 'a'"):
+        taker.adopt(one.export_subscriptions(["a"]) | two.export_subscriptions(["a"]))
+    assert len(taker.subscription_ids) == 0
+
+
+@pytest.mark.parametrize("window", [None, nc.Window(count=9)], ids=repr)
+def test_only_what_was_exported_is_adopted(window: nc.Window | None) -> None:
+    giver, taker = giving(1, window), nc.Broker(nc.Space((0, 0, 9, 9)), window)
+    giver.subscribe(2, nc.Within(nc.Polygon([(0, 0), (9, 0), (0, 9)]), "fire OR NOT smoke fire"))
+    rows = giver.export_subscriptions([1, 2])
+    spoilt: list[Any] = [5, None, "rows", [], [rows], {"nearest": {}}, {"nearest": None}, {"other": rows["nearest"]}]
+    spoilt += [{1: rows["nearest"]}, {"within": rows["nearest"]} if window else {"similar": 5}]
+    for kind, part in rows.items():
+        for name, value in part.items():
+            left = {inner: kept for inner, kept in part.items() if inner != name}
+            spoilt += [{kind: left}, {kind: left | {name: None}}]
+            if isinstance(value, np.ndarray) and value.size:
+                other = value.copy()
+                other.view(np.uint8).reshape(-1)[-1] ^= 1
+                spoilt += [{kind: left | {name: other}}, {kind: left | {name: value[:-1]}}]
+                spoilt.append({kind: left | {name: value.tolist()}})
+    for odd in spoilt:
+        with pytest.raises(InvalidInput, match="rows must be what export_subscriptions gave"):
+            taker.adopt(odd)
+    assert len(taker.subscription_ids) == 0
+    taker.adopt(rows)
+    assert sorted(taker.subscription_ids.to_pylist()) == [1, 2]
+
+
+def test_ids_that_nobody_can_have_are_passed_over() -> None:
+    broker = giving(1)
+    for ids in ([2**70], [1.5, None, b"a", "x"], [], pa.array([7]), pa.array([1.0]), pa.nulls(2), [{"id": 2**70}]):
+        assert broker.export_subscriptions(ids) == {}
+    assert broker.export_subscriptions([2**70, 1, "x"]).keys() == {"nearest"}
+    for one in (1, "abc", None, {"id": 1}):
+        with pytest.raises(InvalidInput, match="ids must be many"):
+            broker.export_subscriptions(one)

@@ -15,8 +15,7 @@ def test_rows_of_arrow_and_of_anything_else() -> None:
     assert rows_of("ids", pa.table({"id": [1, 2]})) == [{"id": 1}, {"id": 2}]
     assert rows_of("ids", pa.array(["a"])) == ["a"]
     assert rows_of("ids", pa.chunked_array([["a"], ["b"]])) == ["a", "b"]
-    given = [1, 2]
-    assert rows_of("ids", given) is given
+    assert list(rows_of("ids", [1, 2])) == [1, 2]
 
 
 @pytest.mark.parametrize("one", ["ann", b"ann", {"id": 1}, 5, None])
@@ -38,4 +37,4 @@ def test_what_python_cannot_hold_is_shown() -> None:
     assert is_sound(pa.table({"id": ["é", None]}))
     lists = pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), broken)
     assert values(lists) == [["\udcff", "a"]]
-    assert values(pa.array([2**62, None], pa.timestamp("s"))) == [f"timestamp[s] {2**62}", None]
+    assert repr(values(pa.array([2**62, None], pa.timestamp("s")))) == f"[timestamp[s] {2**62}, None]"

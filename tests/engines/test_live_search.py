@@ -1,7 +1,8 @@
+"""Live messages of `Within` and `Similar`, by the message index and by trying every message."""
+
 from __future__ import annotations
 
 import os
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,47 +10,10 @@ import pytest
 from contract.contenders import Judge, Town
 
 import nearcast as nc
-from nearcast.engines.exact import NEAREST, TOPK
-from nearcast.engines.kept.refill import side_by_side
-from nearcast.engines.live_search import best_live, matching_similar, matching_within
-from nearcast.window.index.index import frame_of
+from nearcast.engines.live_search import matching_similar, matching_within
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-N_MESSAGES, N_QUERIES = (1500, 50) if COMPILED else (60, 6)
-
-
-def filled(kind: type[nc.Broker], seed: int, window: nc.Window) -> tuple[nc.Broker, Town]:
-    town = Town(seed)
-    broker = kind(town.space, window, nc.Weights.fit([" ".join(town.some_words(6)) for _ in range(30)]))
-    broker.publish(town.messages(N_MESSAGES))
-    return broker, town
-
-
-@pytest.mark.parametrize("window", [nc.Window(), nc.Window(count=700), nc.Window(age=5)], ids=repr)
-def test_the_index_finds_what_trying_every_message_finds(window: nc.Window) -> None:
-    """The same questions to the index and to the scan, now and as of an earlier moment."""
-    brokers = [filled(kind, 4, window)[0] for kind in (nc.Broker, Judge)]
-    town = Town(44)
-    last, clock = brokers[0].parts.context.live.last, brokers[0].parts.context.live.clock
-    moments = [(last, clock), (last - last // 10, clock - 500), (0, -(10**6))]
-    for number in range(N_QUERIES):
-        for position, kind in ((2, "topk"), (3, "nearest")):
-            query = town.query(kind)
-            for limit in (1, 7, 10**6):
-                for at in moments:
-                    found = []
-                    for broker in brokers:
-                        broker.subscribe(number, query)
-                        slot = broker.parts.registry.where(broker.parts.registry.find(number))[1]
-                        table = broker.parts.tables[position]
-                        slots, ranks = best_live(
-                            TOPK if kind == "topk" else NEAREST, table, slot, limit, broker.parts.context, *at
-                        )
-                        broker.unsubscribe(number)
-                        found.append((broker.parts.context.live.table.ids.to_arrow(slots).to_pylist(), ranks.tolist()))
-                    assert found[0] == found[1], (query, limit, at)
-            if number % 4:
-                break  # a quarter of the questions is asked of both kinds
+N_MESSAGES = 1500 if COMPILED else 60
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "haversine"])
@@ -100,27 +64,3 @@ def test_what_is_found_is_in_order() -> None:
         slot = broker.parts.registry.where(broker.parts.registry.find(id))[1]
         assert len(find(broker.parts.tables[kind].layout, slot, context, dense)[0]) == 9  # type: ignore[operator]
         assert not dense.any()
-
-
-def test_searches_that_read_the_same_follow_one_another() -> None:
-    """Of TopK by the two most frequent words, then by place; where place matters more, and of Nearest, by place."""
-    broker = nc.Broker(nc.Space((0, 0, 16, 16)), nc.Window(), nc.Weights.fit(["a b c", "a b", "a"]))
-    frame = frame_of(broker.space)
-    texts = ["c a", "b", "a b c", "b c", "a c", "b", "a b", "a b"]
-    alphas = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.9, 0.8]
-    places = [9.0, 1.0, 2.0, 3.0, 4.0, 0.5, 6.0, 5.0]  # along the lower edge, where the curve goes to the right
-    slots = np.arange(len(texts), dtype=np.int32)
-    for position, kind in ((2, TOPK), (3, NEAREST)):
-        for number, text, alpha, x in zip(slots.tolist(), texts, alphas, places, strict=True):
-            query = nc.TopK(x, 0.0, text, k=1, alpha=alpha) if kind == TOPK else nc.Nearest(x, 0.0, text, k=1)
-            broker.subscribe(10 * position + number, query)
-        layout = broker.parts.tables[position].layout
-        order = side_by_side(kind, layout, slots, frame, broker.parts.context.vocabulary.idf).tolist()
-        if kind == NEAREST:
-            assert order == np.argsort(places).tolist()
-            continue
-        assert order[:2] == [7, 6]
-        words = [{0: "ac", 1: "b", 2: "ab", 3: "bc", 4: "ac", 5: "b"}[slot] for slot in order[2:]]
-        assert sum(a != b for a, b in pairwise(words)) == len(set(words)) - 1
-        assert order.index(4) < order.index(0)
-        assert order.index(5) < order.index(1)

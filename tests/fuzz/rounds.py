@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from fuzz.compare_ways import crowd_round, few_round, long_round
 from fuzz.expressions import expressions_round
+from fuzz.odd_arrow import odd_arrow_round
 from fuzz.snapshots import snapshots_round
 
 ROUNDS: dict[str, Callable[[int], None]] = {
@@ -14,4 +15,5 @@ ROUNDS: dict[str, Callable[[int], None]] = {
     "long": long_round,
     "expressions": expressions_round,
     "snapshots": snapshots_round,
+    "odd Arrow": odd_arrow_round,
 }

@@ -14,8 +14,10 @@ import nearcast as nc
 from fuzz.streams import Batch
 from nearcast.broker import snapshot
 from nearcast.errors import InvalidInput
+from nearcast.model.codec import subscription_to_json
 from nearcast.model.event import Move
 from nearcast.model.message import Message
+from nearcast.model.query import Subscription
 from nearcast.model.update import Update
 
 EVERYBODY = ("publish", "advance", "reweigh")  # events that concern all subscriptions
@@ -73,6 +75,8 @@ def bulk(broker: nc.Broker, batch: Batch, form: str) -> Answer:
         return answer_of(broker.publish(in_form([message for (message,) in rows], form)))
     if batch.method == "subscribe":
         given = [(*row, event.named["expires"]) for row, event in zip(rows, batch.events, strict=True)]
+        if form == "json":
+            return answer_of(broker.subscribe_many([subscription_to_json(Subscription(*row)) for row in given]))
         return answer_of(broker.subscribe_many(given))
     if batch.method == "unsubscribe":
         return answer_of(broker.unsubscribe_many([id for (id,) in rows]))
@@ -107,6 +111,7 @@ class Whole:
 
     def check(self) -> None:
         self.broker.check()
+        self.broker.stats()
 
 
 class Singles(Whole):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import sys
 import unicodedata
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nearcast.model.words import fold, words_in, words_of
@@ -11,7 +11,9 @@ from nearcast.model.words import fold, words_in, words_of
 
 def plainly(text: str) -> list[str]:
     """The text rules, a character at a time."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded, before = text, None
+    while folded != before:
+        before, folded = folded, unicodedata.normalize("NFKC", folded).casefold()
     return "".join(c if c.isalnum() else " " for c in folded).split(" ")
 
 
@@ -41,6 +43,24 @@ def test_every_character_follows_the_rules() -> None:
 def test_words_of_a_text_are_folded_already(text: str) -> None:
     words = words_of(text)
     assert words_in(words) == words
+
+
+@given(st.text())
+@example("\u1fb3\u0308")  # folds to letter, iota, mark: the last two merge
+@example("\u0390")  # folds to three, which merge to what folds to the same three
+def test_what_is_folded_folds_to_itself(text: str) -> None:
+    assert fold(fold(text)) == fold(text)
+
+
+def test_folding_settles_for_every_character_before_a_mark() -> None:
+    marks = "\u0300\u0301\u0308\u0316\u0323\u0342\u0345\u093c\u3099\u1161\u11a8"
+    for code in range(sys.maxunicode + 1):
+        letter = chr(code)
+        if unicodedata.normalize("NFKC", letter).casefold() == letter and not unicodedata.decomposition(letter):
+            continue
+        for mark in marks:
+            folded = fold(letter + mark)
+            assert fold(folded) == folded, hex(code)
 
 
 def test_keywords_are_folded_not_cut() -> None:

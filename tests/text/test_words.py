@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 from types import FunctionType
-from unicodedata import combining, normalize
+from unicodedata import category, combining, normalize
 
+import definitions
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -64,10 +65,24 @@ def test_lists_are_folded_and_not_split(lists, cut, data):
 
 def test_every_character_beside_letters_and_marks():
     step = 1 if not isinstance(words_module.split_many, FunctionType) else 997  # in plain Python a sample
-    points = [chr(point) for point in range(0, 0x20000, step) if not 0xD800 <= point <= 0xDFFF]
-    for before, after in [("a", "b"), ("ế", "\u0316x")]:
+    points = [chr(point) for point in range(0, 0x110000, step) if not 0xD800 <= point <= 0xDFFF]
+    points = [point for point in points if category(point) not in ("Cn", "Co")]  # neither unassigned nor private
+    for before, after in [("a", "b"), ("ế", "\u0316x"), ("\u1fb3", "\u0308")]:
         texts = [before + point + after for point in points]
         assert rows_of(tokenise(pa.array(texts))) == [words_of(text) for text in texts]
+
+
+def test_what_folds_to_several_letters_before_every_mark():
+    compiled = not isinstance(words_module.split_many, FunctionType)
+    points = [chr(point) for point in range(0xA0, 0x20000) if len(fold(chr(point))) > 1 and chr(point).isalpha()]
+    marks = [chr(point) for point in range(0xA0, 0x20000) if combining(chr(point)) or chr(point) in "\u1161\u11a8"]
+    greek = [point for point in points if "\u0370" <= normalize("NFKD", point)[0] < "\u0400"]
+    pairs = [(point, mark) for point in greek for mark in marks] + [(point, "\u0308") for point in points]
+    texts = [point + mark + "x" for point, mark in pairs[:: 1 if compiled else 97]]
+    expected = [words_of(text) for text in texts]
+    assert rows_of(tokenise(pa.array(texts))) == expected
+    assert expected == [definitions.words_of(text) for text in texts]
+    assert rows_of(from_lists(pa.array([[text] for text in texts]))) == [[definitions.fold(text)] for text in texts]
 
 
 def test_the_merging_characters_are_all_that_merge():
@@ -111,7 +126,7 @@ def test_no_rows():
     assert tokenise(pa.chunked_array([], pa.string())).word_start.tolist() == [0]
 
 
-def test_the_arrays_are_fit_for_kernels():
+def test_the_arrays_are_fit_kernel_input():
     for words in (tokenise(pa.array(["a é b"])), from_lists(pa.array([["a", "é"]])), from_lists(pa.array([["a"]]))):
         assert [array.dtype for array in words] == [np.uint8, np.int64, np.int64]
         assert all(array.flags.c_contiguous and array.flags.writeable for array in words)

@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 import random
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -45,6 +47,11 @@ PLANE = Space((0, 0, 8, 8))
         ({"age": float("nan")}, "age must be a number of seconds >= 0, got nan"),
         ({"age": float("inf")}, "age must be a number of seconds >= 0, got inf"),
         ({"age": [1]}, "age must be a number of seconds >= 0, got [1]"),
+        ({"age": np.complex64(2)}, "age must be a number of seconds >= 0, got np.complex64(2+0j)"),
+        ({"age": np.timedelta64(2, "s")}, "age must be a number of seconds >= 0, got np.timedelta64(2,'s')"),
+        ({"max_ahead": Decimal(2)}, "max_ahead must be a number of seconds >= 0, got Decimal('2')"),
+        ({"count": 10**31}, f"count must be <= {10**30}, got {10**31}"),
+        ({"count": np.timedelta64(2, "s")}, "count must be a whole number >= 1, got np.timedelta64(2,'s')"),
         ({"age": 10**18}, "age must be a number of seconds >= 0, got 1000000000000000000"),
         ({"age": 0}, "age must be at least a millisecond, got 0"),
         ({"age": 0.0004}, "age must be at least a millisecond, got 0.0004"),
@@ -65,6 +72,9 @@ def test_windows_that_can_be() -> None:
     assert Window(age=1.5).age_ms == 1500
     assert Window(age=np.float32(2), count=np.int64(3)).age_ms == 2000
     assert Window(max_ahead=0).max_ahead == 0
+    odd = Window(np.uint8(7), Fraction(3, 2), np.int16(4))
+    assert (odd.count, odd.age, odd.max_ahead) == (7, 1.5, 4)
+    assert [type(value) for value in (odd.count, odd.age, odd.max_ahead)] == [int, float, int]
 
 
 class Watched:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.broker import snapshot
+from nearcast.broker.engine_references import check_engines
 from nearcast.broker.engines import (
     EngineChoice,
     Table,
@@ -24,22 +25,23 @@ from nearcast.broker.guard import Guard, one_at_a_time
 from nearcast.broker.moves import Movable, many_moves, one_move, rows_that_moved, split_repeats
 from nearcast.broker.ordering import best_first, to_updates
 from nearcast.broker.parts import Parts
+from nearcast.broker.references import check_messages_and_subscriptions
 from nearcast.broker.registry import Registry, unknown
 from nearcast.broker.rejects import ending, lateness, new_ids_only, refusal
 from nearcast.broker.stats import stats
 from nearcast.broker.structure import check_structure
-from nearcast.broker.transfer import adopt_rows, check_new, export_rows
+from nearcast.broker.transfer import adopt_rows, check_copied, export_rows
 from nearcast.broker.vacuum import Vacuum
 from nearcast.columns.arena import Array, Ints, State
 from nearcast.columns.decode_moves import Moves
 from nearcast.columns.decode_subscriptions import Part, Rules, check_subscription, decode_subscriptions
-from nearcast.columns.ids import id_type, same_type
-from nearcast.columns.message_table import MessageBatch, as_message, decode_messages
+from nearcast.columns.ids import id_type
+from nearcast.columns.message_table import MessageBatch, checked_message, decode_messages
 from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.columns.updates import Updates
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, difference
 from nearcast.errors import DuplicateId, InvalidInput, SnapshotError, UnknownId
-from nearcast.model.checks import instant
+from nearcast.model.checks import instant, is_a
 from nearcast.model.event import Move
 from nearcast.model.kinds import Kind
 from nearcast.model.message import Message
@@ -91,11 +93,11 @@ class Broker:
         weights: Weights | None = None,
         engines: EngineChoice | None = None,
     ) -> None:
-        if not isinstance(space, Space):
+        if not is_a(space, Space):
             raise InvalidInput("space", space, "must be a Space")
-        if window is not None and not isinstance(window, Window):
+        if window is not None and not is_a(window, Window):
             raise InvalidInput("window", window, "must be a Window or None")
-        if weights is not None and not isinstance(weights, Weights):
+        if weights is not None and not is_a(weights, Weights):
             raise InvalidInput("weights", weights, "must be Weights or None")
         chosen = check_choice(engines)
         self._guard = Guard()
@@ -271,10 +273,11 @@ class Broker:
 
         Raises
         ------
-        DuplicateId
-            If one of them is here already.
+        InvalidInput
+            For what no `export_subscriptions` has made, and for ids of another type than those here; `DuplicateId` if
+            one of them is here already.
         """
-        check_new(rows, self.parts)
+        check_copied(rows, self.parts)
         with self._guard.applying("adopt"):
             self._vacuum.sweep()
             adopt_rows(rows, self.parts)
@@ -292,12 +295,10 @@ class Broker:
 
         Messages that are late are no error: `Updates.late` tells which, and why.
         """
-        single = isinstance(messages, Message | Mapping)
+        single = is_a(messages, Message | Mapping)
         if single:
-            messages = as_message(messages)
-            self.space.check_point(messages.lon, messages.lat)
-            same_type(messages.id, self._live.table.ids.type)
-        batch = decode_messages([messages] if single else messages, self.space, self._live.table.ids.type)
+            messages = [checked_message(messages, self.space, self._live.table.ids.type)]
+        batch = decode_messages(messages, self.space, self._live.table.ids.type)
         with self._guard.applying("publish"):
             updates, refused, late = self._take_in(batch)
         if single and refused:
@@ -349,7 +350,7 @@ class Broker:
     @one_at_a_time
     def reweigh(self, weights: Weights) -> Updates:
         """Change the weights of words, as one event; returns how results change."""
-        if not isinstance(weights, Weights):
+        if not is_a(weights, Weights):
             raise InvalidInput("weights", weights, "must be Weights")
         with self._guard.applying("reweigh"):
             return self._reweigh(weights)
@@ -404,7 +405,7 @@ class Broker:
         table = self._live.table
         message = table.ids.find(message_id)
         if self.window is None:  # ids are not filed, but results hold some messages
-            held = [int(at) for at in found if table.ids.value(int(at)) == message_id]
+            held = [int(at) for at in found if table.ids.is_called(int(at), message_id)]
             message = held[0] if held else -1
         if message < 0:
             raise UnknownId("message_id", message_id, "must be the id of a live message")
@@ -483,6 +484,7 @@ class Broker:
             engines=choice_of(state["settings"], replacements),
         )
         check_structure(state, broker._state())
+        check_engines(state, check_messages_and_subscriptions(state))
         broker._vocabulary.load(state["vocabulary"])
         broker._live.load(state["live"])
         broker._registry.load(state["registry"])

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from nearcast.broker.registry import Registry, unknown
 from nearcast.columns.arena import Array, Ints, Longs
+from nearcast.columns.arrow_checks import is_simple
 from nearcast.columns.arrow_rows import as_table, is_sound, mappings, rows_of
 from nearcast.columns.decode_moves import Moves, from_objects, sure_moves
 from nearcast.errors import InvalidInput
+from nearcast.model.checks import plain_copy, refusal
 from nearcast.model.codec import move_from_json
 from nearcast.model.event import Move
 from nearcast.model.kinds import Kind
@@ -44,6 +47,14 @@ class Movable(NamedTuple):
         if kind == Kind.NEAREST and not self.has_window:
             raise InvalidInput("id", move.id, "must not be a nearest subscription: without a window it cannot move")
 
+    def refusal(self, move: Move, number: int) -> InvalidInput | None:
+        """Why a move is refused, or None."""
+        try:
+            self.check(move, number)
+        except Exception as error:
+            return refusal("move", move, error, lambda: self.check(move, number))
+        return None
+
     def fits(self, moves: Moves) -> Array:
         """Which of many moves that are right by themselves `check` would let pass."""
         numbers = self.registry.find_many(moves.ids)
@@ -54,7 +65,9 @@ class Movable(NamedTuple):
 
 def one_move(move: Move, movable: Movable) -> list[Moves]:
     """A single move; raises InvalidInput if it is refused."""
-    movable.check(move, movable.registry.find(move.id))
+    refused = movable.refusal(move, movable.registry.find(move.id))
+    if refused is not None:
+        raise refused
     return from_objects([(0, move)], movable.space)
 
 
@@ -62,33 +75,55 @@ def many_moves(source: Any, movable: Movable) -> tuple[list[Moves], list[Reject]
     """All moves of a batch that can be made, and why the others cannot."""
     table = as_table("moves", source)
     parts: list[Moves] = []
-    if table is None or not is_sound(table):
+    if table is None or not is_simple(table) or not is_sound(table):
         rest: Iterable[tuple[int, Any]] = enumerate(rows_of("moves", source))
     else:
         left = np.ones(table.num_rows, dtype=bool)
-        for sure in sure_moves(table, movable.space, movable.registry.ids.type):
+        for sure in _sure(table, movable):
             fits = movable.fits(sure)
             parts.append(sure if fits.all() else sure.take(np.flatnonzero(fits)))
             left[parts[-1].rows] = False
         rows = np.flatnonzero(left)
-        rest = zip(rows.tolist(), mappings(table.take(rows)), strict=True)
+        rest = zip(rows.tolist(), mappings("moves", table.take(rows)), strict=True)
     given: list[tuple[int, Move]] = []
     good: list[tuple[int, Move]] = []
     rejects: list[Reject] = []
     for row, value in rest:
         try:
-            given.append((row, value if isinstance(value, Move) else move_from_json(value)))
+            given.append((row, _as_move(value)))
         except InvalidInput as error:
             rejects.append(Reject(row, error.field, str(error)))
     numbers = movable.registry.find_all([move.id for _, move in given])
     for (row, move), number in zip(given, numbers.tolist(), strict=True):
-        try:
-            movable.check(move, number)
-        except InvalidInput as error:
-            rejects.append(Reject(row, error.field, str(error)))
-        else:
+        refused = movable.refusal(move, number)
+        if refused is None:
             good.append((row, move))
+        else:
+            rejects.append(Reject(row, refused.field, str(refused)))
     return parts + from_objects(good, movable.space), sorted(rejects, key=lambda reject: reject.row)
+
+
+def _sure(table: pa.Table, movable: Movable) -> list[Moves]:
+    try:
+        return sure_moves(table, movable.space, movable.registry.ids.type)
+    except pa.ArrowException:  # more than fits into one array
+        return []
+
+
+def _as_move(item: Any) -> Move:
+    """A Move given as one or as its JSON form."""
+    if type(item) is Move:
+        return item
+    try:
+        return _read(item)
+    except Exception as error:
+        raise refusal("move", item, error, lambda: _read(item)) from error
+
+
+def _read(item: Any) -> Move:
+    if isinstance(item, Mapping):
+        return move_from_json(dict(item))
+    return plain_copy("move", item, (Move,)) or move_from_json(item)
 
 
 def split_repeats(parts: list[Moves], registry: Registry) -> Iterator[tuple[Kind, Ints, Moves]]:

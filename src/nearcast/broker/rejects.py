@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from nearcast.broker.registry import Registry, unknown
 from nearcast.columns.arena import Ints
-from nearcast.columns.arrow_rows import rows_of
+from nearcast.columns.arrow_rows import as_table, rows_of
 from nearcast.columns.decode_subscriptions import Part
 from nearcast.columns.ids import bulk_ids, group_ids, id_bytes
 from nearcast.errors import DuplicateId, InvalidInput
+from nearcast.model.checks import refusal as unreadable
 from nearcast.model.update import Reject
 from nearcast.window.window import DUPLICATE, Window
 
@@ -45,18 +46,43 @@ def new_ids_only(parts: list[Part], registry: Registry, clock: int) -> tuple[lis
     return [part for part in kept if len(part.ids)], rejects
 
 
-def ending(source: Any, registry: Registry) -> tuple[Ints, list[Reject]]:
-    """Numbers of the subscriptions named, each once, and a reject for every row that names nobody any more."""
+def named_numbers(source: Any, registry: Registry) -> tuple[Ints, pa.Array | list[Any]]:
+    """Numbers of the subscriptions that a batch names, -1 where nobody is called so, and the names."""
     ids = bulk_ids(source)
     if ids is None:
-        named = [value.get("id") if isinstance(value, Mapping) else value for value in rows_of("ids", source)]
+        named = [_name(value) for value in rows_of("ids", _id_column(source))]
         ids = bulk_ids(named)
-    numbers = np.array([registry.find(id) for id in named], dtype=np.int32) if ids is None else registry.find_many(ids)
+        if ids is None:
+            return np.array([registry.find(id) for id in named], dtype=np.int32), named
+    return registry.find_many(ids), ids
+
+
+def _id_column(source: Any) -> Any:
+    """Of a table its ids alone: what else there is concerns nobody."""
+    table = as_table("ids", source, ("id",))
+    return source if table is None else table
+
+
+def _name(value: Any) -> Any:
+    """The id that a row has, or is; what it raises is shown instead."""
+    try:
+        return _read(value)
+    except Exception as error:
+        return unreadable("id", value, error, lambda: _read(value))
+
+
+def _read(value: Any) -> Any:
+    return value.get("id") if isinstance(value, Mapping) else value
+
+
+def ending(source: Any, registry: Registry) -> tuple[Ints, list[Reject]]:
+    """Numbers of the subscriptions named, each once, and a reject for every row that names nobody any more."""
+    numbers, named = named_numbers(source, registry)
     found, first = np.unique(numbers, return_index=True)
     ends = np.zeros(numbers.size, dtype=bool)
     ends[first[found >= 0]] = True
     lost = np.flatnonzero(~ends)
-    values = [named[row] for row in lost.tolist()] if ids is None else ids.take(pa.array(lost)).to_pylist()
+    values = named.take(pa.array(lost)).to_pylist() if isinstance(named, pa.Array) else [named[row] for row in lost]
     rejects = [Reject(row, "id", str(unknown(value))) for row, value in zip(lost.tolist(), values, strict=True)]
     return numbers[ends], rejects
 

@@ -39,8 +39,6 @@ ORDER = pa.schema([("number", pa.int64()), ("name", pa.string()), ("giver", pa.i
 
 MESSAGE_COLUMNS = ("lon", "lat", "text", "keywords", "ts", "expires")  # and `id`, taken from `number` or `name`
 
-SPELLED_COLUMNS = ("lon", "lat", "words", "counts", "ts", "expires")  # the same without a look at any text
-
 # Output. (batch, seq) orders the updates of any one subscription; across subscriptions there is no order.
 UPDATE_COLUMNS = ("subscription", "message", "sign", "score", "ts", "batch", "seq")
 REJECT_COLUMNS = ("source", "row", "text", "field", "reason")

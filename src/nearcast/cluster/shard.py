@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 import nearcast as nc
-from nearcast.cluster.schema import MESSAGE_COLUMNS, MOVE, PUBLISH, REFUSED, SPELLED_COLUMNS, SUBSCRIBE
+from nearcast.cluster.schema import MESSAGE_COLUMNS, MOVE, PUBLISH, REFUSED, SUBSCRIBE
 from nearcast.cluster.specs import specs_of
 from nearcast.columns.arena import State
 from nearcast.columns.decode_subscriptions import Rules, as_subscription, check_subscription
+from nearcast.columns.tokens import SpelledMessages
 from nearcast.errors import InvalidInput
 
 SPOKESMAN = 0  # the shard that reports what every shard sees alike
@@ -156,14 +157,16 @@ class Shard:
         self.broker.unsubscribe_many(ids)
         return rows
 
-    def _messages(self, batch: pa.Table, rows: np.ndarray) -> pa.Table:
+    def _messages(self, batch: pa.Table, rows: np.ndarray) -> pa.Table | SpelledMessages:
         run = batch.slice(rows[0], rows[-1] + 1 - rows[0])
         if len(rows) != run.num_rows:
             run = run.take(rows - rows[0])
         ids = run.column("name" if run.column("number")[0].as_py() is None else "number")
         # Words that were not spelled belong to a row that the broker must refuse, and say why.
-        names = SPELLED_COLUMNS if run.column("words").null_count == 0 else MESSAGE_COLUMNS
-        return pa.table({"id": ids} | {name: run.column(name) for name in names})
+        spelled = run.column("words").null_count == 0
+        names = [name for name in MESSAGE_COLUMNS if not spelled or name not in ("text", "keywords")]
+        table = pa.table({"id": ids} | {name: run.column(name) for name in names})
+        return SpelledMessages(table, run.column("words"), run.column("counts")) if spelled else table
 
 
 def _refused(batch: pa.Table, row: int, field_: str, reason: str) -> dict[str, Any]:

@@ -23,6 +23,21 @@ _PLAIN = (
 )
 
 
+def is_simple(table: pa.Table) -> bool:
+    """Can all columns be taken from and asked for nulls? Those of odd encodings are left to the row-wise door."""
+    return all(_is_simple(kind) for kind in table.schema.types)
+
+
+def _is_simple(kind: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _is_simple(kind.value_type)
+    if types.is_struct(kind):
+        return all(_is_simple(kind.field(i).type) for i in range(kind.num_fields))
+    texts = types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
+    return bool(texts or types.is_primitive(kind) or types.is_null(kind) or types.is_decimal(kind))
+
+
 class Columns:
     """Columns of a table with the checks that bulk decoding needs; `good` says which rows are still sure."""
 

@@ -14,13 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.columns.arena import Array, Ints, ranges
-from nearcast.columns.arrow_checks import LARGEST, SIDES, WORDS, Columns
+from nearcast.columns.arrow_checks import LARGEST, SIDES, WORDS, Columns, is_simple
 from nearcast.columns.arrow_rows import as_table, is_sound, mappings, rows_of
 from nearcast.columns.ids import bulk_id_type, id_type, same_type
 from nearcast.columns.message_table import FOREVER
 from nearcast.columns.regions import box_rows, region_rows
 from nearcast.columns.subscription_tables import PointRows, WithinRows
 from nearcast.errors import InvalidInput
+from nearcast.model.checks import plain_copy, refusal
 from nearcast.model.codec import subscription_from_json
 from nearcast.model.kinds import Kind
 from nearcast.model.query import MATCHES, MEASURES, Nearest, Similar, Subscription, TopK, Within
@@ -69,17 +70,34 @@ class Rules(NamedTuple):
 
 def as_subscription(item: Any) -> Subscription:
     """A Subscription given as one, as (id, query[, expires]), or as its JSON form."""
-    if isinstance(item, Subscription):
+    if type(item) is Subscription:
         return item
+    try:
+        return _read(item)
+    except Exception as error:
+        raise refusal("subscription", item, error, lambda: _read(item)) from error
+
+
+def _read(item: Any) -> Subscription:
     if isinstance(item, Mapping):
         return subscription_from_json(dict(item))
     if isinstance(item, tuple) and 2 <= len(item) <= 3:
         return Subscription(*item)
-    raise InvalidInput("subscription", item, "must be a Subscription, (id, query[, expires]) or a mapping")
+    subscription: Subscription | None = plain_copy("subscription", item, (Subscription,))
+    if subscription is None:
+        raise InvalidInput("subscription", item, "must be a Subscription, (id, query[, expires]) or a mapping")
+    return subscription
 
 
 def check_subscription(subscription: Subscription, rules: Rules) -> None:
     """Refuse what only the broker's space, window and earlier ids can refuse."""
+    try:
+        _check(subscription, rules)
+    except Exception as error:
+        raise refusal("subscription", subscription, error, lambda: _check(subscription, rules)) from error
+
+
+def _check(subscription: Subscription, rules: Rules) -> None:
     query = subscription.query
     if isinstance(query, Within):
         rules.space.check_region(query.region)
@@ -93,14 +111,18 @@ def check_subscription(subscription: Subscription, rules: Rules) -> None:
 def decode_subscriptions(source: Any, rules: Rules) -> SubscriptionBatch:
     """Check a batch of subscriptions row by row."""
     table = as_table("subscriptions", source)
-    if table is None or not is_sound(table):
+    if table is None or not is_simple(table) or not is_sound(table):
         return _from_objects(enumerate(rows_of("subscriptions", source)), rules)
-    parts, left = _sure_rows(table, rules)
+    try:
+        parts, left = _sure_rows(table, rules)
+    except pa.ArrowException:  # more than fits into one array
+        parts, left = [], np.arange(table.num_rows)
     if left.size == 0:
         return SubscriptionBatch(parts, [])
     known = id_type(parts[0].ids[0].as_py()) if parts else rules.id_type
     rest = table.take(left) if left.size < table.num_rows else table
-    slow = _from_objects(zip(left.tolist(), mappings(rest), strict=True), rules._replace(id_type=known))
+    rows = mappings("subscriptions", rest)
+    slow = _from_objects(zip(left.tolist(), rows, strict=True), rules._replace(id_type=known))
     return SubscriptionBatch(parts + slow.parts, slow.rejects)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.arrow_rows import is_sound
 from nearcast.errors import InvalidInput
-from nearcast.model.checks import identity
+from nearcast.model.checks import identity, is_a
 from nearcast.text.key_table import Keys
 from nearcast.text.strings import arrow_bytes
 
@@ -48,19 +48,23 @@ def id_bytes(ids: Sequence[str] | Sequence[int] | pa.Array) -> IdBytes:
 
 def bulk_ids(source: Any) -> pa.Array | None:
     """Ids given as Arrow, in a column `id` or alone, or as a list of one type: int64 or strings; else None."""
-    if isinstance(source, pa.Table | pa.RecordBatch):
-        if source.schema.names.count("id") != 1:
+    if is_a(source, pa.Table | pa.RecordBatch):
+        at = source.schema.get_all_field_indices("id")
+        if len(at) != 1:
             return None
-        source = source.column("id")
-    if isinstance(source, list) and len({type(value) for value in source}) == 1 and type(source[0]) in (int, str):
+        source = source.column(at[0])
+    if type(source) is list and len({type(value) for value in source}) == 1 and type(source[0]) in (int, str):
         try:
             return pa.array(source, type=pa.int64() if type(source[0]) is int else pa.string())
         except (OverflowError, UnicodeEncodeError, pa.ArrowInvalid):
             return None
-    if isinstance(source, pa.ChunkedArray):
-        source = source.combine_chunks()
-    if not isinstance(source, pa.Array) or bulk_id_type(source.type) is None or not is_sound(source):
+    if not is_a(source, pa.Array | pa.ChunkedArray) or bulk_id_type(source.type) is None or not is_sound(source):
         return None
+    if isinstance(source, pa.ChunkedArray):
+        try:
+            source = source.combine_chunks()
+        except pa.ArrowException:  # more than fits into one array
+            return None
     return source.cast(pa.int64()) if pa.types.is_integer(source.type) else source
 
 
@@ -106,11 +110,21 @@ class Ids:
 
     def find(self, value: Any) -> int:
         """Slot of an id, or -1."""
+        plain = self._plain(value)
+        return -1 if plain is None else int(self.keys.find_many(*id_bytes([plain]))[0])
+
+    def is_called(self, slot: int, value: Any) -> bool:
+        """Is this the id of the slot?"""
+        plain = self._plain(value)
+        return plain is not None and self.value(slot) == plain
+
+    def _plain(self, value: Any) -> str | int | None:
+        """A value as an id of the type that is here, or None."""
         try:
             plain = identity("id", value)
         except InvalidInput:
-            return -1
-        return int(self.keys.find_many(*id_bytes([plain]))[0]) if id_type(plain) == self.type else -1
+            return None
+        return plain if id_type(plain) == self.type else None
 
     @property
     def arrow_type(self) -> pa.DataType:

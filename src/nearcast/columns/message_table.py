@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, State, ranges, record, starts_of, with_room
-from nearcast.columns.arrow_rows import as_table, is_sound, rows_of
-from nearcast.columns.ids import IdBytes, Ids, id_bytes, same_type
-from nearcast.columns.tokens import COUNTS, WORDS, Spelled, encode, encode_spelled
+from nearcast.columns.arrow_rows import as_table, is_sound, mappings, rows_of
+from nearcast.columns.ids import IdBytes, Ids, id_bytes, id_type, same_type
+from nearcast.columns.tokens import Spelled, SpelledMessages, encode, encode_spelled
 from nearcast.errors import InvalidInput
 from nearcast.jit import kernel
-from nearcast.model.checks import LAST_INSTANT
+from nearcast.model.checks import LAST_INSTANT, is_a, plain_copy, refusal
 from nearcast.model.codec import message_from_json
 from nearcast.model.message import Message
 from nearcast.model.update import Reject
@@ -25,6 +25,9 @@ from nearcast.text.words import Words
 
 FOREVER = 2**63 - 1  # expiry of what never expires
 MISSING = -(2**63)  # a `ts` that was not given
+
+_FIELDS = ("id", "lon", "lat", "text", "keywords", "ts", "expires")
+_FEATURE = ("type", "id", "geometry", "properties")  # of GeoJSON, in a table without places of its own
 
 MESSAGE = record(
     ("sequence", "i8"),  # arrival number, from 1; 0 is a free slot
@@ -81,30 +84,70 @@ class MessageBatch(NamedTuple):
 
 def decode_messages(source: Any, space: Space, expected: str | None) -> MessageBatch:
     """Check a batch row by row; `expected` is the id type of the messages before it, if there were any."""
-    table = as_table("messages", source)
-    if table is not None and _is_plain(table) and is_sound(table):
-        return _from_table(table, space, expected)
-    return _from_objects(source, space, expected)
+    if type(source) is SpelledMessages:
+        return _from_table(source.table, space, expected, source.spelled)
+    table = _columns_of(source)
+    if table is None:
+        return _from_objects(rows_of("messages", source), space, expected)
+    if _is_plain(table) and is_sound(table):
+        try:
+            return _from_table(table, space, expected)
+        except pa.ArrowException:  # more than fits into one array
+            pass
+    return _from_objects(mappings("messages", table), space, expected)
+
+
+def _columns_of(source: Any) -> pa.Table | None:
+    """The columns of an Arrow table that are a message's; whatever the others hold is nobody's concern."""
+    if not is_a(source, pa.Table | pa.RecordBatch):
+        return None
+    has = source.schema.get_field_index
+    features = has("type") >= 0 and has("lon") < 0 and has("lat") < 0
+    return as_table("messages", source, _FEATURE if features else _FIELDS)
 
 
 def as_message(item: Any) -> Message:
     """A Message given as one or as its JSON form."""
-    if isinstance(item, Message):
+    if type(item) is Message:
         return item
+    try:
+        return _read(item)
+    except Exception as error:
+        raise refusal("message", item, error, lambda: _read(item)) from error
+
+
+def _read(item: Any) -> Message:
     if isinstance(item, Mapping):
         return message_from_json(dict(item))
-    raise InvalidInput("message", item, "must be a Message, a mapping or a row of an Arrow table")
+    message: Message | None = plain_copy("message", item, (Message,))
+    if message is None:
+        raise InvalidInput("message", item, "must be a Message, a mapping or a row of an Arrow table")
+    return message
 
 
-def _from_objects(source: Iterable[Any], space: Space, expected: str | None) -> MessageBatch:
+def checked_message(item: Any, space: Space, expected: str | None) -> Message:
+    """The same, at a place that there is and with an id of the type expected."""
+    message = as_message(item)
+    try:
+        _check(message, space, expected)
+    except Exception as error:
+        raise refusal("message", item, error, lambda: _check(message, space, expected)) from error
+    return message
+
+
+def _check(message: Message, space: Space, expected: str | None) -> None:
+    space.check_point(message.lon, message.lat)
+    same_type(message.id, expected)
+
+
+def _from_objects(items: Iterable[Any], space: Space, expected: str | None) -> MessageBatch:
     rejects: list[Reject] = []
     rows: list[int] = []
     good: list[Message] = []
-    for row, item in enumerate(rows_of("messages", source)):
+    for row, item in enumerate(items):
         try:
-            message = as_message(item)
-            space.check_point(message.lon, message.lat)
-            expected = same_type(message.id, expected)
+            message = checked_message(item, space, expected)
+            expected = expected or id_type(message.id)
         except InvalidInput as error:
             rejects.append(Reject(row, error.field, str(error)))
         else:
@@ -139,18 +182,18 @@ def _is_plain(table: pa.Table) -> bool:
         "keywords": lambda t: pa.types.is_null(t) or (pa.types.is_list(t) and pa.types.is_string(t.value_type)),
         "ts": lambda t: pa.types.is_int64(t) or pa.types.is_int32(t) or pa.types.is_null(t),
         "expires": lambda t: pa.types.is_int64(t) or pa.types.is_int32(t) or pa.types.is_null(t),
-        "words": lambda t: t == WORDS,
-        "counts": lambda t: t == COUNTS,
     }
     return {"id", "lon", "lat"} <= types.keys() and all(
         is_known(types[n]) for n, is_known in known.items() if n in types
     )
 
 
-def _from_table(table: pa.Table, space: Space, expected: str | None) -> MessageBatch:
+def _from_table(table: pa.Table, space: Space, expected: str | None, spelled: Spelled | None = None) -> MessageBatch:
     """The vectorised door. A row that fails its checks is rejected in the words of the row-wise door."""
     table = table.combine_chunks()
     n = table.num_rows
+    if any(column.num_chunks > 1 for column in table.columns):
+        raise pa.ArrowCapacityError("more strings than one array can hold")
 
     def column(name: str) -> pa.Array:
         if name not in table.column_names:
@@ -164,19 +207,21 @@ def _from_table(table: pa.Table, space: Space, expected: str | None) -> MessageB
     good = np.isfinite(x) & np.isfinite(y) & _valid(ids)
     if space.metric == "haversine":
         good &= np.abs(y) <= 90.0
-    spelled = Spelled(column("words"), column("counts")) if "words" in table.column_names else None
     good &= _valid(texts) != _valid(keywords) if spelled is None else _valid(spelled.words)
     if pa.types.is_list(keywords.type) and keywords.flatten().null_count:
         good[list_parents(keywords)[keywords.flatten().is_null().to_numpy(zero_copy_only=False)]] = False
-    ts = _longs(column("ts"), MISSING)
-    good &= (ts == MISSING) | (np.abs(ts) <= LAST_INSTANT)
+    times = column("ts")
+    ts = _longs(times, MISSING)
+    good &= (ts >= -LAST_INSTANT) & (ts <= LAST_INSTANT) | ~_valid(times)
     given = "integer" if pa.types.is_integer(ids.type) else "string"
     if expected is not None and given != expected:
         good[:] = False
     elif pa.types.is_uint64(ids.type):
         good &= pc.fill_null(pc.less_equal(ids, pa.scalar(FOREVER, pa.uint64())), False).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(good)
-    rejects = [] if rows.size == n else _reasons(table, np.flatnonzero(~good), space, given if rows.size else expected)
+    rejects = []
+    if rows.size < n:
+        rejects = _reasons(table, spelled, np.flatnonzero(~good), space, given if rows.size else expected)
     if rows.size < n:
         ids, texts, keywords = ids.take(rows), texts.take(rows), keywords.take(rows)
         spelled = None if spelled is None else Spelled(*(column.take(rows) for column in spelled))
@@ -195,11 +240,11 @@ def _from_table(table: pa.Table, space: Space, expected: str | None) -> MessageB
     )
 
 
-def _reasons(table: pa.Table, bad: Longs, space: Space, expected: str | None) -> list[Reject]:
+def _reasons(table: pa.Table, spelled: Spelled | None, bad: Longs, space: Space, expected: str | None) -> list[Reject]:
+    if spelled is not None:
+        table = table.append_column("keywords", spelled.words)
     rejects = []
-    for row, values in zip(bad.tolist(), table.take(bad).to_pylist(), strict=True):
-        if values.pop("counts", None) is not None:
-            values["keywords"] = values.pop("words")
+    for row, values in zip(bad.tolist(), mappings("messages", table.take(bad)), strict=True):
         found = _from_objects([values], space, expected).rejects
         assert found, f"row {row} failed the vectorised checks and passed the others"
         rejects.append(Reject(row, found[0].field, found[0].reason))

@@ -24,6 +24,21 @@ class Spelled(NamedTuple):
     counts: pa.Array  # COUNTS: how often the row has each
 
 
+class SpelledMessages(NamedTuple):
+    """Messages whose words were spelled before, so that nobody looks at their texts."""
+
+    table: pa.Table  # the columns of messages; `text` and `keywords` may be left out
+    words: pa.Array | pa.ChunkedArray  # WORDS
+    counts: pa.Array | pa.ChunkedArray  # COUNTS
+
+    @property
+    def spelled(self) -> Spelled:
+        """Their words in one piece."""
+        joined = pa.table({"words": self.words, "counts": self.counts}).combine_chunks()
+        columns = (joined.column(name) for name in ("words", "counts"))
+        return Spelled(*(c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in columns))
+
+
 def spell(texts: pa.Array, keywords: pa.Array) -> Spelled:
     """The words of messages that have either a text or keywords; null for any other row."""
     vocabulary = Vocabulary()

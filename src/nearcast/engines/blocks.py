@@ -1,10 +1,12 @@
-"""Ranges of a shared array, handed out in size classes and taken back: kernels.
+"""Allocates blocks of a shared array by size class, and takes them back: kernels.
 
 `heads` is int64[N_HEADS], zeros at first: how much of the array is used, then for each class the position + 1 of its
 first free block. A free block holds the position + 1 of the next one in the `links` of its first row.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from nearcast.jit import NEED_ROOM, kernel
 
@@ -79,3 +81,42 @@ def cut_block(heads, links, size_class):
     if not block_fits(heads, links.size, size_class):
         return NEED_ROOM
     return take_block(heads, links, size_class)
+
+
+@kernel
+def cover_taken(starts, rooms, covered):
+    """Mark the rows of blocks that are in use; returns whether each lies inside, and apart from the others."""
+    for i in range(starts.size):
+        if starts[i] < 0 or rooms[i] < 0 or starts[i] > covered.size - rooms[i]:
+            return False
+        for row in range(starts[i], starts[i] + rooms[i]):
+            if covered[row]:
+                return False
+            covered[row] = 1
+    return True
+
+
+@kernel
+def cover_free(heads, links, covered):
+    """Mark the rows of free blocks; returns whether each lies inside, and apart from all that was marked before."""
+    for size_class in range(N_CLASSES):
+        room, at = block_room(size_class), heads[1 + size_class]
+        while at != 0:
+            if at < 1 or at - 1 > covered.size - room:
+                return False
+            for row in range(at - 1, at - 1 + room):
+                if covered[row]:
+                    return False
+                covered[row] = 1
+            at = np.int64(links[at - 1])
+    return True
+
+
+@kernel
+def chain_length(first, links):
+    """How many rows a chain that ends holds: positions + 1, and 0 at the end."""
+    n, at = 0, np.int64(first)
+    while at != 0:
+        n += 1
+        at = np.int64(links[at - 1])
+    return n

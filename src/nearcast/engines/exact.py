@@ -1,6 +1,6 @@
-"""The exact check of each query kind, written once: a scattered message and a subscription in, match or score out.
+"""Decides exactly whether a message matches a subscription, or how it scores: one check for each query kind.
 
-`dense` holds the words of the message (see `columns.scores`); `where` is (metric, max_distance).
+`dense` holds the words of the message (see `columns.scores`); `space` is a `SpaceInput`.
 """
 
 from __future__ import annotations
@@ -14,36 +14,38 @@ from nearcast.model.kinds import Kind
 from nearcast.space.distance import distance, ssim
 from nearcast.text.similarity import tsim
 
-NO_MATCH = float("-inf")  # the rank of a message that is none of a subscription's business
+NO_MATCH = float("-inf")  # the rank of a message that does not qualify for a subscription
 FARTHEST = 1.7976931348623157e308  # distances that no float is large enough for count as this one, which is a match
 ALL_WORDS, ANY_WORD = range(2)  # modes of Nearest
 TOPK, NEAREST = int(Kind.TOPK), int(Kind.NEAREST)  # kinds whose results are kept, as kernels know them
 
 
 @kernel
-def within_matches(subscriptions, slot, message, where, dense):
+def within_matches(subscriptions, slot, message, space, dense):
     """Does the message lie in the region, and do its words satisfy the expression?"""
-    return in_region(subscriptions, slot, where[0], message.x, message.y) and clauses_hold(subscriptions, slot, dense)
+    return in_region(subscriptions, slot, space.metric, message.x, message.y) and clauses_hold(
+        subscriptions, slot, dense
+    )
 
 
 @kernel
-def similarity(subscriptions, slot, message, where, idf, dense):
+def similarity(subscriptions, slot, message, space, idf, dense):
     """Score of `Similar`, whether or not it reaches tau."""
     row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
-    return similarity_of(row, scale, subscriptions.terms, message, where, idf, dense)
+    return similarity_of(row, scale, subscriptions.terms, message, space, idf, dense)
 
 
 @kernel
-def similarity_of(row, scale, terms, message, where, idf, dense):
+def similarity_of(row, scale, terms, message, space, idf, dense):
     """`similarity`, for loops in which handing over a layout would cost more than the score."""
     weight, n_shared = shared_row(terms, row.term_start, row.n_terms, idf, dense)
     text = tsim(np.int32(row.mode), weight, n_shared, scale.weight, message.weight, row.n_terms, message.n_terms)
-    place = ssim(distance(where[0], row.x, row.y, message.x, message.y), where[1])
+    place = ssim(distance(space.metric, row.x, row.y, message.x, message.y), space.max_distance)
     return similar_score(scale.share, text, place)
 
 
 @kernel
-def nearness(terms, row, message, metric, idf, dense):
+def negative_distance(terms, row, message, metric, idf, dense):
     """Minus the distance of `Nearest`, or NO_MATCH; takes no layout, for loops in which handing one over would cost."""
     n_shared = shared_row(terms, row.term_start, row.n_terms, idf, dense)[1]
     if n_shared == 0 or (row.mode == ALL_WORDS and n_shared < row.n_terms):
@@ -52,7 +54,7 @@ def nearness(terms, row, message, metric, idf, dense):
 
 
 @kernel
-def rank(kind, subscriptions, slot, message, where, idf, dense):
+def rank(kind, subscriptions, slot, message, space, idf, dense):
     """What results are ordered by: the score of `TopK`, minus the distance of `Nearest`, or NO_MATCH."""
     row = subscriptions.rows[slot]
     if kind == TOPK:
@@ -60,6 +62,6 @@ def rank(kind, subscriptions, slot, message, where, idf, dense):
         product = dot_row(subscriptions.terms, subscriptions.counts, row.term_start, row.n_terms, idf, dense)
         if product == 0.0:
             return NO_MATCH
-        place = ssim(distance(where[0], row.x, row.y, message.x, message.y), where[1])
+        place = ssim(distance(space.metric, row.x, row.y, message.x, message.y), space.max_distance)
         return topk_score(scale.share, place, product, scale.norm, message.norm)
-    return nearness(subscriptions.terms, row, message, where[0], idf, dense)
+    return negative_distance(subscriptions.terms, row, message, space.metric, idf, dense)

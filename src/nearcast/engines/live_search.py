@@ -1,7 +1,6 @@
-"""Live messages for one subscription, through the message index: backfills, moves, refills and results.
+"""Finds the live messages that a `Within` or `Similar` subscription matches: for backfills, moves and results.
 
-The index answers `TopK` and `Nearest` best first. For `Within` and `Similar` it gives candidates by word and box,
-which are then checked exactly like arrivals.
+The message index gives candidates by word and box, which are then checked exactly like arrivals.
 """
 
 from __future__ import annotations
@@ -15,45 +14,18 @@ from nearcast.columns.arena import Array, Floats, Ints, with_room
 from nearcast.columns.clauses import split_clauses
 from nearcast.columns.regions import CIRCLE
 from nearcast.columns.scores import gather, scatter
-from nearcast.columns.subscription_tables import PointLayout, PointTable, WithinLayout
+from nearcast.columns.subscription_tables import PointLayout, WithinLayout
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, difference, entering
-from nearcast.engines.exact import ALL_WORDS, TOPK, similarity, within_matches
+from nearcast.engines.exact import similarity, within_matches
 from nearcast.jit import allocating
 from nearcast.space.regions import circle_box
 from nearcast.window.index.candidates import EVERY
-from nearcast.window.index.query import ALL, ANY, BY_SCORE, Moment, Question
+from nearcast.window.index.query import Moment
 
 _LOOSE = 1e-12  # how much a rearranged inequality is loosened before it filters
 _EVERYWHERE = (-math.inf, -math.inf, math.inf, math.inf)
 
 Area = tuple[float, float, float, float]
-
-
-def best_live(
-    kind: int, table: PointTable, slot: int, limit: int, context: EngineContext, last: int, clock: int
-) -> tuple[Ints, Floats]:
-    """The `limit` best live messages of a TopK or Nearest subscription as of (last, clock), with their ranks."""
-    layout = table.layout
-    row = layout.rows[slot]
-    start, n_terms = int(row["term_start"]), int(row["n_terms"])
-    terms = layout.terms[start : start + n_terms]
-    live, idf = context.live, context.vocabulary.idf
-    if not len(live.table):
-        return np.zeros(0, np.int32), np.zeros(0)
-    moment = _moment(context, int(row["since"]), last, clock)
-    mode = BY_SCORE if kind == TOPK else ALL if row["mode"] == ALL_WORDS else ANY
-    question = Question(mode, float(row["x"]), float(row["y"]), min(limit, len(live.table)), 0.0, 1.0)
-    if kind == TOPK:
-        scale = layout.scales[slot]
-        question = question._replace(alpha=float(scale["share"]), norm=float(scale["norm"]))
-        weights = layout.counts[start : start + n_terms] * idf[terms]
-        return live.index.topk(live.table.layout, idf, question, terms, weights, moment)
-    found, distances = live.index.nearest(live.table.layout, idf, question, terms, moment)
-    return found, -distances
-
-
-def _moment(context: EngineContext, since: int, last: int, clock: int) -> Moment:
-    return Moment(last, clock, context.live.limits.newest, since)
 
 
 def matching_within(layout: WithinLayout, slot: int, context: EngineContext, dense: Floats) -> tuple[Ints, Floats]:
@@ -70,8 +42,8 @@ def matching_within(layout: WithinLayout, slot: int, context: EngineContext, den
     packed = layout.clauses[row["clause_start"] : row["clause_start"] + row["clause_size"]]
     rarest = {int(positive[np.argmax(idf[positive])]) for positive, _ in split_clauses(packed)}
     found = _candidates(sorted(rarest), area, int(row["since"]), context)
-    metric = (context.space.metric_code, context.space.max_distance)
-    kept = found[check_within(layout, slot, context.live.table.layout, found, metric, idf, dense)]
+    space = context.space.kernel_input
+    kept = found[check_within(layout, slot, context.live.table.layout, found, space, idf, dense)]
     newest = np.argsort(-context.live.table.layout.rows["sequence"][kept], kind="stable")
     return kept[newest], np.full(kept.size, np.nan)
 
@@ -90,8 +62,8 @@ def matching_similar(layout: PointLayout, slot: int, context: EngineContext, den
             context.space.metric_code, float(row["x"]), float(row["y"]), max(0.0, farthest) * (1.0 + _LOOSE)
         )
     found = _candidates(terms, area, int(row["since"]), context)
-    where = (context.space.metric_code, context.space.max_distance)
-    scores = score_similar(layout, slot, context.live.table.layout, found, where, context.vocabulary.idf, dense)
+    space = context.space.kernel_input
+    scores = score_similar(layout, slot, context.live.table.layout, found, space, context.vocabulary.idf, dense)
     found, scores = found[scores >= tau], scores[scores >= tau]
     best = np.lexsort((-context.live.table.layout.rows["sequence"][found], -scores))
     return found[best], scores[best]
@@ -132,12 +104,12 @@ class LiveSearch:
         return difference(old, self.fill(layout, slots))
 
     def _entering(self, layout: WithinLayout | PointLayout, rows: Ints, slots: Ints) -> Changes:
-        """What the subscriptions in these rows of the layout match, told under their slots."""
+        """What the subscriptions in these rows of the layout match, as changes of these slots."""
         if not slots.size:
             return NO_CHANGES
         found = [self.find(layout, row) for row in rows.tolist()]
         messages, scores = (np.concatenate(column) for column in zip(*found, strict=True))
-        return entering(np.repeat(slots, [them.size for them, _ in found]), messages, scores)
+        return entering(np.repeat(slots, [part.size for part, _ in found]), messages, scores)
 
     @property
     def nbytes(self) -> int:
@@ -150,30 +122,30 @@ class LiveSearch:
 def _candidates(terms: list[int], area: Area, since: int, context: EngineContext) -> Ints:
     """Live messages inside the area that hold one of the terms, each once."""
     live = context.live
-    moment = _moment(context, since, live.last, live.clock)
+    moment = Moment(live.last, live.clock, live.limits.newest, since)
     found = [live.index.candidates(live.table.layout, term, area, moment) for term in terms]
     return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int32)
 
 
 @allocating
-def check_within(subscriptions, slot, messages, found, where, idf, dense):
+def check_within(subscriptions, slot, messages, found, space, idf, dense):
     """Which of the messages match a Within subscription."""
     matches = np.zeros(found.size, dtype=np.bool_)
     for i in range(found.size):
         message = messages.rows[found[i]]
         scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
-        matches[i] = within_matches(subscriptions, slot, message, where, dense)
+        matches[i] = within_matches(subscriptions, slot, message, space, dense)
         gather(messages.terms, message.term_start, message.n_terms, dense)
     return matches
 
 
 @allocating
-def score_similar(subscriptions, slot, messages, found, where, idf, dense):
+def score_similar(subscriptions, slot, messages, found, space, idf, dense):
     """Scores of the messages for a Similar subscription."""
     scores = np.empty(found.size)
     for i in range(found.size):
         message = messages.rows[found[i]]
         scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
-        scores[i] = similarity(subscriptions, slot, message, where, idf, dense)
+        scores[i] = similarity(subscriptions, slot, message, space, idf, dense)
         gather(messages.terms, message.term_start, message.n_terms, dense)
     return scores

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nearcast.errors import InvalidInput
-from nearcast.model.checks import identity, instant, number
+from nearcast.model.checks import identity, instant, is_a, number, plain_copy
 from nearcast.model.message import Message
 from nearcast.model.query import Subscription
 from nearcast.model.region import Box, Circle, Polygon, Region
@@ -21,6 +21,12 @@ class Publish:
     message: Message
     ts: int | None = None
 
+    def __post_init__(self) -> None:
+        if not is_a(self.message, Message):
+            raise InvalidInput("message", self.message, "must be a Message")
+        if self.ts is not None:
+            object.__setattr__(self, "ts", instant("ts", self.ts))
+
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
@@ -30,6 +36,8 @@ class Subscribe:
     ts: int | None = None
 
     def __post_init__(self) -> None:
+        if not is_a(self.subscription, Subscription):
+            raise InvalidInput("subscription", self.subscription, "must be a Subscription")
         if self.ts is not None:
             object.__setattr__(self, "ts", instant("ts", self.ts))
 
@@ -60,8 +68,10 @@ class Move:
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", identity("id", self.id))
         if self.region is not None:
-            if not isinstance(self.region, Box | Circle | Polygon):
+            region = plain_copy("region", self.region, (Box, Circle, Polygon))
+            if region is None:
                 raise InvalidInput("region", self.region, "must be a Box, Circle or Polygon")
+            object.__setattr__(self, "region", region)
             for name in ("lon", "lat"):
                 if getattr(self, name) is not None:
                     raise InvalidInput(name, getattr(self, name), "must be left out when a region is given")

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from nearcast.errors import InvalidInput
-from nearcast.model.checks import identity, instant, number, string, strings, whole
+from nearcast.model.checks import identity, instant, is_a, number, string, strings, whole
 from nearcast.model.words import words_in, words_of
 
 
@@ -82,6 +82,6 @@ class Message:
 
 
 def _kept_keywords(keywords: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(keywords, str):
+    if is_a(keywords, str):
         return tuple(words_of(string("keywords", keywords)))
     return strings("keywords", keywords)

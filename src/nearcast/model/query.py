@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from nearcast.errors import InvalidInput
-from nearcast.model.checks import flag, identity, number, one_of, string, strings, unit, whole
+from nearcast.model.checks import flag, identity, is_a, number, one_of, plain_copy, string, strings, unit, whole
 from nearcast.model.expression import Clause, clauses, parse
 from nearcast.model.region import Box, Circle, Polygon, Region
 from nearcast.model.words import words_in, words_of
@@ -49,8 +49,10 @@ class Within:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        if not isinstance(self.region, Box | Circle | Polygon):
+        region = plain_copy("region", self.region, (Box, Circle, Polygon))
+        if region is None:
             raise InvalidInput("region", self.region, "must be a Box, Circle or Polygon")
+        put(self, "region", region)
         put(self, "keywords", _kept_keywords(self.keywords))
         if isinstance(self.keywords, str):
             put(self, "clauses", clauses(parse(self.keywords)))
@@ -216,8 +218,10 @@ class Subscription:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", identity("id", self.id))
-        if not isinstance(self.query, Query):
+        query = plain_copy("query", self.query, (Within, Similar, TopK, Nearest))
+        if query is None:
             raise InvalidInput("query", self.query, "must be a Within, Similar, TopK or Nearest")
+        object.__setattr__(self, "query", query)
         if self.expires is not None:
             object.__setattr__(self, "expires", whole("expires", self.expires))
 
@@ -234,7 +238,7 @@ def _check_place_and_words(query: Similar | TopK | Nearest) -> None:
 def _kept_keywords(keywords: Any) -> str | tuple[str, ...]:
     if keywords is None:
         raise InvalidInput("keywords", None, "is required")
-    return string("keywords", keywords) if isinstance(keywords, str) else strings("keywords", keywords)
+    return string("keywords", keywords) if is_a(keywords, str) else strings("keywords", keywords)
 
 
 def _words(keywords: str | Sequence[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nearcast.errors import InvalidInput
-from nearcast.model.checks import number
+from nearcast.model.checks import is_a, number, refusal
 
 Point = tuple[float, float]
 
@@ -95,11 +95,13 @@ Region = Box | Circle | Polygon
 
 
 def _items(field: str, value: Any) -> tuple[Any, ...]:
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+    if is_a(value, Iterable) and not is_a(value, str | bytes):
         try:
             return tuple(value)
         except TypeError:  # an array without dimensions calls itself iterable
             pass
+        except Exception as error:
+            raise refusal(field, value, error, lambda: tuple(value)) from error
     raise InvalidInput(field, value, "must be a list of rings" if field == "holes" else "must be a list of points")
 
 
@@ -113,11 +115,13 @@ def _ring(field: str, value: Any) -> tuple[Point, ...]:
 
 
 def _point(field: str, value: Any) -> Point:
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+    if is_a(value, Iterable) and not is_a(value, str | bytes):
         try:
             lon, lat = value
         except (TypeError, ValueError):
             pass
+        except Exception as error:
+            raise refusal(field, value, error, lambda: tuple(value)) from error
         else:
             return number(field, lon), number(field, lat)
     raise InvalidInput(field, value, "must hold (lon, lat) pairs")

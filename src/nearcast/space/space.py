@@ -5,15 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from nearcast.errors import InvalidInput
-from nearcast.model.checks import number
+from nearcast.model.checks import is_a, number, refusal
 from nearcast.model.region import Box, Circle, Region
 from nearcast.space.distance import EUCLIDEAN, HAVERSINE, distance
 
 METRICS = {"euclidean": EUCLIDEAN, "haversine": HAVERSINE}
 
 _LAT_RULE = "must keep latitudes within [-90, 90] under haversine"
+
+
+class SpaceInput(NamedTuple):
+    """A space as kernels take it."""
+
+    metric: int  # EUCLIDEAN or HAVERSINE
+    max_distance: float
+    bounds: tuple[float, float, float, float]  # x0, y0, x1, y1
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -47,8 +56,10 @@ class Space:
     max_distance: float
 
     def __init__(self, bounds: Sequence[float], metric: str = "euclidean", max_distance: float | None = None) -> None:
-        if not isinstance(metric, str) or metric not in METRICS:
+        plain = str.__str__(metric) if is_a(metric, str) else ""
+        if plain not in METRICS:
             raise InvalidInput("metric", metric, 'must be "euclidean" or "haversine"')
+        metric = plain
         checked = _checked_bounds(bounds, metric)
         if max_distance is None:
             max_distance = distance(METRICS[metric], *checked)
@@ -56,16 +67,23 @@ class Space:
                 raise InvalidInput("max_distance", None, "must be given for bounds whose corners are one place")
             if math.isinf(max_distance):
                 raise InvalidInput("bounds", bounds, "must lie a finite distance apart")
-        elif number("max_distance", max_distance) <= 0.0:
-            raise InvalidInput("max_distance", max_distance, "must be > 0")
+        else:
+            given, max_distance = max_distance, number("max_distance", max_distance)
+            if max_distance <= 0.0:
+                raise InvalidInput("max_distance", given, "must be > 0")
         object.__setattr__(self, "bounds", checked)
         object.__setattr__(self, "metric", metric)
-        object.__setattr__(self, "max_distance", float(max_distance))
+        object.__setattr__(self, "max_distance", max_distance)
 
     @property
     def metric_code(self) -> int:
         """The metric as kernels take it: `EUCLIDEAN` or `HAVERSINE`."""
         return METRICS[self.metric]
+
+    @property
+    def kernel_input(self) -> SpaceInput:
+        """The space as kernels take it."""
+        return SpaceInput(self.metric_code, self.max_distance, self.bounds)
 
     def check_point(self, lon: float, lat: float) -> None:
         """Raise `InvalidInput` if the finite (lon, lat) is no place here: past a pole under haversine."""
@@ -92,7 +110,12 @@ def _latitudes(region: Region) -> Iterable[float]:
 
 def _checked_bounds(bounds: Sequence[float], metric: str) -> tuple[float, float, float, float]:
     """The four bounds as floats, or `InvalidInput`."""
-    given = tuple(bounds) if isinstance(bounds, Iterable) else ()
+    try:
+        given = tuple(bounds)
+    except TypeError:
+        given = ()
+    except Exception as error:
+        raise refusal("bounds", bounds, error, lambda: tuple(bounds)) from error
     if len(given) != 4:
         raise InvalidInput("bounds", bounds, "must be four numbers (min_lon, min_lat, max_lon, max_lat)")
     min_lon, min_lat, max_lon, max_lat = (number("bounds", side) for side in given)

@@ -247,6 +247,19 @@ def free_many(layout: KeysLayout, numbers: Numbers) -> int:
 
 
 @kernel
+def count_free(layout: KeysLayout) -> int:
+    """How many numbers the chain of freed ones holds; -1 if it leaves them, or never ends."""
+    n = 0
+    at = layout.counters[NEXT_FREE]
+    while at != -1:
+        if at < 0 or at >= layout.entries.size or layout.entries[at]["length"] != FREE or n == layout.entries.size:
+            return -1
+        n += 1
+        at = layout.entries[at]["start"]
+    return n
+
+
+@kernel
 def copy_many(layout: KeysLayout, numbers: Numbers, starts: Starts, data: Bytes) -> None:
     """Copy the bytes of `numbers` to the places that `starts` gives them; there must be room."""
     for i in range(numbers.size):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from nearcast.errors import InvalidInput
+from nearcast.errors import InvalidInput, shown
 from nearcast.jit import kernel
-from nearcast.model.checks import string
+from nearcast.model.checks import is_a, refusal, string
 from nearcast.model.words import fold
 from nearcast.text.key_kernels import Numbers
 from nearcast.text.key_table import Keys, State
@@ -66,16 +67,17 @@ class Weights:
         InvalidInput
             A single string, or something that is neither a text nor a list of keywords.
         """
-        if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        if is_a(texts, str | bytes | Mapping) or not is_a(texts, Iterable):
             raise InvalidInput("texts", texts, "must be many texts, not one")
         weights = cls()
         counts = _Counts(weights._keys)
-        if isinstance(texts, pa.Array | pa.ChunkedArray):
+        if is_a(texts, pa.Array | pa.ChunkedArray):
+            texts = _plain(texts)
             for start in range(0, len(texts), _ROWS):
                 rows = texts[start : start + _ROWS]
                 counts.add(_words_of_column(rows), len(rows) - rows.null_count)
         else:
-            left = iter(texts)
+            left = _iterator(texts)
             while batch := [_checked(text) for text in islice(left, _ROWS)]:
                 plain = [text for text in batch if isinstance(text, str)]
                 lists = [text for text in batch if text is not None and not isinstance(text, str)]
@@ -142,21 +144,61 @@ class _Counts:
 
 def _checked(text: Any) -> str | list[str] | None:
     """A text, a list of keywords or None; anything else is refused."""
-    if text is None or isinstance(text, str):
+    if text is None or is_a(text, str):
         return None if text is None else string("texts", text)
-    if not isinstance(text, Iterable) or isinstance(text, bytes | Mapping):
+    if not is_a(text, Iterable) or is_a(text, bytes | Mapping):
         raise InvalidInput("texts", text, "must each be a text or a list of keywords")
-    words = list(text)
-    if not all(isinstance(word, str) for word in words):
+    try:
+        words = list(text)
+    except Exception as error:
+        raise refusal("texts", text, error, lambda: list(text)) from error
+    if not all(is_a(word, str) for word in words):
         raise InvalidInput("texts", text, "must each be a text or a list of keywords")
     return [string("texts", word) for word in words]
 
 
-def _words_of_column(column: pa.Array | pa.ChunkedArray) -> Words:
-    """The words of an Arrow column of texts or of keyword lists."""
-    kind = column.type
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return from_lists(column)
-    if pa.types.is_primitive(kind):
+def _iterator(texts: Iterable[Any]) -> Iterator[Any]:
+    try:
+        return iter(texts)
+    except TypeError:  # an array without dimensions calls itself iterable
+        raise InvalidInput("texts", texts, "must be many texts, not one") from None
+    except Exception as error:
+        raise refusal("texts", texts, error, lambda: iter(texts)) from error
+
+
+def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """An Arrow column of texts or of keyword lists, strings or lists of strings whatever its encoding.
+
+    Lists in views are taken apart in Python: Arrow's cast of them gives arrays that it calls invalid itself (26.0).
+    """
+    types, kind = pa.types, column.type
+    if isinstance(kind, pa.BaseExtensionType):
         raise InvalidInput("texts", str(kind), "must be a column of strings or of lists of strings")
-    return tokenise(column)
+    try:
+        column.validate(full=True)
+        if types.is_list_view(kind) or types.is_large_list_view(kind):
+            column, kind = pa.array(column.to_pylist(), pa.large_list(kind.value_type)), pa.large_list(kind.value_type)
+        while types.is_run_end_encoded(kind) or types.is_dictionary(kind):
+            column = pc.run_end_decode(column) if types.is_run_end_encoded(kind) else column.cast(kind.value_type)
+            kind = column.type
+        if types.is_null(kind) or _is_text(kind):
+            return column.cast(pa.large_string()) if types.is_string_view(kind) or types.is_null(kind) else column
+        is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+        if is_list and (types.is_null(kind.value_type) or _is_text(_decoded(kind.value_type))):
+            return column.cast(pa.large_list(pa.large_string()))
+    except pa.ArrowException as error:
+        raise InvalidInput("texts", str(kind), f"must be a column that can be read ({shown(error)})") from None
+    raise InvalidInput("texts", str(kind), "must be a column of strings or of lists of strings")
+
+
+def _decoded(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _words_of_column(column: pa.Array | pa.ChunkedArray) -> Words:
+    """The words of an Arrow column of strings or of lists of strings."""
+    return tokenise(column) if _is_text(column.type) else from_lists(column)

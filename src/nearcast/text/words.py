@@ -238,14 +238,16 @@ def _meaning(character: str) -> bytes | int:
     """SEPARATOR, COMPLEX, AS_IS or the folded bytes of a character.
 
     NFKC reorders the marks that follow a letter. Those that cannot merge are separators, whose order does not matter;
-    the one exception, a mark that case-folds to a letter (the Greek iota subscript), is complex.
+    the one exception, a mark that case-folds to a letter (the Greek iota subscript), is complex. Folding is repeated,
+    so that the folded form must not begin with what may merge either.
     """
     if "\ud800" <= character <= "\udfff":
         return COMPLEX
     marks = [part for part in normalize("NFKC", character) if combining(part)]
-    if normalize("NFKD", character)[0] in _merging() or any(fold(mark).isalnum() for mark in marks):
-        return COMPLEX
     folded = fold(character)
+    first = {normalize("NFKD", form)[0] for form in (character, folded)}
+    if first & _merging() or any(fold(mark).isalnum() for mark in marks):
+        return COMPLEX
     in_words = "".join(part if part.isalnum() else " " for part in folded)
     if in_words.isspace():
         return SEPARATOR

@@ -8,7 +8,8 @@ only after `LiveMessages.release`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from numbers import Integral
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from nearcast.columns.ids import group_ids
 from nearcast.columns.message_table import FOREVER, MISSING, MessageBatch, MessageTable, encode_batch
 from nearcast.errors import InvalidInput
 from nearcast.jit import allocating, kernel
+from nearcast.model.checks import is_a, number, whole
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.window.expiries import UNLIMITED, ExpiryHeap, expire_steps
@@ -26,6 +28,8 @@ NOBODY = -1  # no message arrives in this event
 UNSET = MISSING  # the clock before the first `ts`
 
 ADMITTED, LATE, DUPLICATE, TOO_FAR_AHEAD = range(4)
+
+_LARGEST_COUNT = 10**30  # as good as none
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +51,38 @@ class Window:
     max_ahead: float | None = None
 
     def __post_init__(self) -> None:
-        if self.count is not None and (
-            isinstance(self.count, bool) or not isinstance(self.count, int | np.integer) or self.count < 1
-        ):
-            raise InvalidInput("count", self.count, "must be a whole number >= 1")
+        if self.count is not None:
+            object.__setattr__(self, "count", _count(self.count))
         for field in ("age", "max_ahead"):
             value = getattr(self, field)
-            if value is None:
-                continue
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int | float | np.number)
-                or not 0 <= value < UNLIMITED / 1000
-            ):
-                raise InvalidInput(field, value, "must be a number of seconds >= 0")
+            if value is not None:
+                object.__setattr__(self, field, _seconds(field, value))
         if self.age is not None and self.age_ms < 1:
             raise InvalidInput("age", self.age, "must be at least a millisecond")
 
     @property
     def age_ms(self) -> int:
         return UNLIMITED if self.age is None else round(self.age * 1000)
+
+
+def _count(value: Any) -> int:
+    try:
+        return whole("count", value, 1, _LARGEST_COUNT)
+    except InvalidInput as error:
+        if error.rule.startswith("must be <="):
+            raise
+        raise InvalidInput("count", value, "must be a whole number >= 1") from None
+
+
+def _seconds(field: str, value: Any) -> float:
+    """Seconds as a plain int, if they are one, or float."""
+    try:
+        seconds = number(field, value)
+    except InvalidInput:
+        seconds = -1.0
+    if not 0.0 <= seconds < UNLIMITED / 1000:
+        raise InvalidInput(field, value, "must be a number of seconds >= 0")
+    return whole(field, value) if is_a(value, Integral) else seconds
 
 
 class Limits(NamedTuple):

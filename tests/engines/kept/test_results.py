@@ -14,10 +14,12 @@ import nearcast as nc
 from nearcast.columns.message_table import FOREVER, MESSAGE, MessageLayout
 from nearcast.columns.subscription_tables import ENDED, POINT, SCALE, PointLayout
 from nearcast.engines.blocks import USED
-from nearcast.engines.kept.buffers import MOST_MARK, N_BUFFERED, N_TAKEN, has_room, leave
+from nearcast.engines.kept.buffers import has_room
 from nearcast.engines.kept.compaction import NEVER
+from nearcast.engines.kept.layout import MOST_MARK, N_BUFFERED, N_TAKEN, AsOf
 from nearcast.engines.kept.results import Results
 from nearcast.engines.kept.skyband import COST, KMAX, RATIO, Policy, is_short, offer, turns_until_short, worth_keeping
+from nearcast.engines.kept.watch import leave
 from nearcast.window.expiries import UNLIMITED
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
@@ -93,10 +95,10 @@ class Buffers:
         self.results.put(slot, self.messages, np.array(found, np.int32), ranks, 0)
 
     def refresh(self, slot: int) -> None:
-        """Evaluate anew, as one event."""
-        self.results.begin(self.rows.size)
+        """Evaluate again, as one event."""
+        self.results.begin_batch(self.rows.size)
         self.put(slot)
-        self.settle()
+        self.emit_changes()
 
     def move(self, slot: int) -> None:
         self.ranks[slot] = {m: self.rank() for m in self.live()}
@@ -105,7 +107,7 @@ class Buffers:
     def arrive(self, life: int | None, tick: int) -> None:
         """A message arrives `tick` later; those whose time is over leave."""
         results = self.results
-        results.begin(self.rows.size)
+        results.begin_batch(self.rows.size)
         self.clock += tick
         self.sequence += 1
         message = self.free.pop(self.choice.randrange(len(self.free)))
@@ -113,9 +115,10 @@ class Buffers:
         self.rows[message] = (self.sequence, 0, 0, self.clock, min(ends, default=FOREVER), 0, 0, 0, 0)
         gone = [m for m in self.live() if self.is_over(m)] if self.lifetime.window else []
         self.choice.shuffle(gone)
-        now, asking = (0, self.sequence, self.clock), PointLayout(self.subscriptions, NO_SCALES, NO_WORDS, NO_WORDS)
+        as_of = AsOf(0, self.sequence, self.clock)
+        subscriptions = PointLayout(self.subscriptions, NO_SCALES, NO_WORDS, NO_WORDS)
         for m in gone:
-            while not leave(results.layout, asking, self.rows, np.int32(m), now, results.policy):
+            while not leave(results.layout, subscriptions, self.rows, np.int32(m), as_of, results.policy):
                 results.make_room_for_offers()
         for slot, ranks in self.ranks.items():
             for m in gone:
@@ -131,8 +134,8 @@ class Buffers:
         for slot in results.touched.copy():
             if is_short(results.layout, slot):
                 self.put(int(slot))
-        self.settle()
-        results.tidy(self.swept)
+        self.emit_changes()
+        results.maintain(self.swept)
         results.check(np.array(sorted(self.ks), np.int32), self.messages)
         self.rows["sequence"][gone] = 0
         self.free += gone
@@ -155,10 +158,10 @@ class Buffers:
         count = self.lifetime.count
         return bool(row["expires_at"] <= self.clock or (count is not None and row["sequence"] <= self.sequence - count))
 
-    def settle(self) -> None:
+    def emit_changes(self) -> None:
         """End the event and compare what was said with how the result of every subscription changed."""
         results = self.results
-        results.settle(0)
+        results.emit_changes(0)
         said: dict[int, list[Any]] = {slot: [] for slot in self.ks}
         for change in results.changes:
             said[int(change["slot"])].append((int(change["sign"]), int(change["message"]), float(change["rank"])))

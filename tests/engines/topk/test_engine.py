@@ -25,7 +25,7 @@ TOPK = Kind.TOPK
 
 
 def shape(cell: int, groups: int) -> Shape:
-    return Shape(cell, groups, 0, 0.0, 0.0, 1.0, 1.0)
+    return Shape(cell, groups, True, 0, 0.0, 0.0, 1.0, 1.0)
 
 
 def test_cells_are_squares_that_share_out_the_curve() -> None:

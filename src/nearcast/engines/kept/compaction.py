@@ -6,7 +6,7 @@ before those beyond it, and buffers beyond it move below, a few at a time. When 
 where the last one does.
 
 A subscription that watches another message still waits for the one before until that leaves. If none leaves while
-results are found anew again and again, those who wait are written down anew.
+results are found again and again, the lists of those who wait are rebuilt.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.engines.blocks import N_CLASSES, USED, block_class, cut_block, give_block
-from nearcast.engines.kept.buffers import FREE_WAITING, N_FREE_WAITING, N_WAITING, move_entries, room_of, wait_for
+from nearcast.engines.kept.buffers import move_entries, room_of
+from nearcast.engines.kept.layout import FREE_WAITING, N_FREE_WAITING, N_WAITING
+from nearcast.engines.kept.watch import wait_for
 from nearcast.jit import kernel
 
 NEVER = np.iinfo(np.int64).max  # the boundary when there is no sweep
 
-_MOST_CLASSES = 8  # a block of so many size classes more, which is twice the room, is cut
+_MOST_CLASSES = 8  # a block that is this many size classes larger, which is twice the room, is cut
 
 
 @kernel
-def hand_over(links, source, target, first):
-    """Move the free blocks that start at `first` or beyond from one set of lists to another, and forget none."""
+def move_free_blocks(links, source, target, first):
+    """Move the free blocks that start at `first` or beyond from one set of lists to another, and lose none."""
     for size_class in range(N_CLASSES):
         at = source[1 + size_class]
         source[1 + size_class] = 0
@@ -38,7 +40,7 @@ def hand_over(links, source, target, first):
 def begin_sweep(results, boundary):
     """Tell free blocks beyond the boundary from the others from now on."""
     results.above[USED] = boundary
-    hand_over(results.entries["message"], results.blocks, results.above, boundary)
+    move_free_blocks(results.entries["message"], results.blocks, results.above, boundary)
 
 
 @kernel
@@ -70,15 +72,15 @@ def end_sweep(results):
         if buffer.block > 0:
             end = max(end, buffer.start + room_of(buffer))
     links, blocks, above = results.entries["message"], results.blocks, results.above
-    hand_over(links, above, blocks, 0)
-    hand_over(links, blocks, above, end)
+    move_free_blocks(links, above, blocks, 0)
+    move_free_blocks(links, blocks, above, end)
     for size_class in range(N_CLASSES):
         above[1 + size_class] = 0
     blocks[USED], above[USED] = end, NEVER
 
 
 @kernel
-def wait_anew(results):
+def rebuild_waiting(results):
     """Have everybody wait for what they watch, and for nothing else."""
     counters = results.counters
     counters[FREE_WAITING], counters[N_FREE_WAITING], counters[N_WAITING] = 0, 0, 0

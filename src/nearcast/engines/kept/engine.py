@@ -1,20 +1,18 @@
-"""What the engines that keep results share: events in, changes out; an engine adds how an arrival finds its candidates.
+"""The engines that keep results: `KeptEngine`, and the loop over events, which can be interrupted and resumed.
 
-An event goes through phases: messages leave, the arrival's candidates are found and offered, buffers that are short
-are refilled, and what changed is said. Kernels go on until there is no room, or until buffers are short; then Python
-makes room, or refills, and calls again. An engine's own kernel has this form:
+An event goes through phases: messages leave; candidates for the arrival are found, and the arrival is offered to them;
+buffers that are short are refilled; what changed is emitted. `run_events` takes one event after another through its
+phases until somebody else must do something, and returns what that is. Two tasks are for the kernel of the engine,
+which has this form; with all others it returns to Python, which makes room or refills, and calls it again:
 
-    while cursor[STEP] < steps.arrivals.size:
-        if cursor[PHASE] == LEAVING and leave_expired(...) != DONE:
-            return NEED_ROOM
-        if cursor[PHASE] == FINDING:
+    while True:
+        task = run_events(batch, end, cursor, found, results, policy)
+        if task == FIND:
             ... write who may want the arrival into `found`, or return FIND_ROOM; then note_found(cursor, n)
-        code = keep_found(...)
-        if code != DONE:
-            return code
-        ... whatever the engine does about floors that have changed, subscription by subscription in `touched`
-        end_event(cursor, results)
-    return DONE
+        elif task == FOLLOW:
+            ... whatever the engine does about floors that have changed, subscription by subscription in `touched`
+        else:
+            return task
 """
 
 from __future__ import annotations
@@ -25,25 +23,40 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
-from nearcast.columns.subscription_tables import PointTable
+from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.subscription_tables import PointLayout, PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.exact import NEAREST
-from nearcast.engines.kept.buffers import LINE, N_CHANGES, N_TOUCHED, has_room, leave, n_unsaid, settle
-from nearcast.engines.kept.refill import Asking, When, refill_many, side_by_side
+from nearcast.engines.kept.buffers import emit_changes, has_room, n_pending
+from nearcast.engines.kept.layout import N_CHANGES, N_TOUCHED, AsOf
+from nearcast.engines.kept.refill import SearchInput, refill_many, sort_for_locality
 from nearcast.engines.kept.results import Results
 from nearcast.engines.kept.skyband import STRATEGIES, Policy, is_short, offer
+from nearcast.engines.kept.watch import fetch_waiting, leave
 from nearcast.jit import NEED_ROOM, kernel, prefetch
+from nearcast.space.space import SpaceInput
 from nearcast.window.index.index import frame_of
 from nearcast.window.window import Steps
 
-DONE, SHORT, FIND_ROOM = range(3)  # answers, besides NEED_ROOM
-LEAVING, FINDING, OFFERING, FILLING, SETTLING = range(5)  # phases of an event
+DONE, SHORT, FIND_ROOM, FIND, FOLLOW = range(5)  # tasks, besides NEED_ROOM
+LEAVING, FINDING, OFFERING, FILLING, EMITTING, ENDING = range(6)  # phases of an event
 STEP, PHASE, POSITION, N_FOUND = range(4)  # positions in a cursor
 N_CURSOR = 4
 
 _FIRST_FOUND = 1024
 _SWEPT = 64  # buffers that are looked at for each event, or move, while the pool is swept
 _LONG = 64  # subscriptions that are worth sorting before they are evaluated
+
+
+class BatchInput(NamedTuple):
+    """What engines read while the events of a batch happen."""
+
+    steps: Steps
+    messages: MessageLayout
+    subscriptions: PointLayout
+    space: SpaceInput
+    idf: Floats
+    dense: Floats  # float64[n_terms]: scratch for the words of a message, zeros between events
 
 
 class Found(NamedTuple):
@@ -54,60 +67,30 @@ class Found(NamedTuple):
 
 
 @kernel
-def fetch_waiting(results, subscriptions, rows, message):
-    """Have read ahead what those who watch a message will touch when it leaves.
-
-    All of it lies anywhere in memory: waiting for one subscription after another took most of the time.
-    """
-    waiting, buffers, entries = results.waiting, results.buffers, results.entries
-    first = results.heads[message]
-    at = first
-    while at > 0:
-        prefetch(subscriptions, waiting[at - 1].slot)
-        prefetch(buffers, waiting[at - 1].slot)
-        prefetch(buffers, waiting[at - 1].slot + 1)  # a record often ends in the line of the next one
-        prefetch(results.watched, waiting[at - 1].slot)
-        at = waiting[at - 1].next
-    at = first
-    while at > 0:
-        buffer = buffers[waiting[at - 1].slot]
-        for entry in range(buffer.start, buffer.start + buffer.n_entries, LINE):
-            prefetch(entries, entry)
-        at = waiting[at - 1].next
-    at = first
-    while at > 0:
-        if results.watched[waiting[at - 1].slot].soonest > 0:  # else stamps tell who leaves
-            buffer = buffers[waiting[at - 1].slot]
-            for entry in range(buffer.start, buffer.start + buffer.n_entries):
-                prefetch(rows, entries[entry].message)
-        at = waiting[at - 1].next
-
-
-@kernel
-def leave_expired(steps, cursor, messages, subscriptions, results, policy):
-    """Take the messages that leave in this event out of all buffers, or stop with NEED_ROOM."""
+def leave_expired(batch, cursor, results, policy):
+    """Take the messages that leave in this event out of all buffers; False if room is needed first, then call again."""
+    steps, messages, subscriptions = batch.steps, batch.messages, batch.subscriptions
     event = cursor[STEP]
-    now = (event, steps.lasts[event], steps.clocks[event])
+    as_of = AsOf(event, steps.lasts[event], steps.clocks[event])
     first = steps.expired_start[event]
     while cursor[POSITION] < steps.expired_start[event + 1] - first:
         message = steps.expired[first + cursor[POSITION]]
         fetch_waiting(results, subscriptions.rows, messages.rows, message)
-        if not leave(results, subscriptions, messages.rows, message, now, policy):
-            return NEED_ROOM
+        if not leave(results, subscriptions, messages.rows, message, as_of, policy):
+            return False
         cursor[POSITION] += 1
-    cursor[PHASE] = FINDING
-    return DONE
+    return True
 
 
 @kernel
 def note_found(cursor, n):
-    """So many candidates were found."""
+    """The engine has found `n` candidates."""
     cursor[PHASE], cursor[POSITION], cursor[N_FOUND] = OFFERING, 0, n
 
 
 @kernel
-def offer_found(steps, cursor, messages, found, results, policy):
-    """Offer the arrival to its candidates, or stop with NEED_ROOM."""
+def offer_found(batch, cursor, found, results, policy):
+    """Offer the arrival to its candidates; False if room is needed first, then call again."""
     event = cursor[STEP]
     while cursor[POSITION] < cursor[N_FOUND]:
         if cursor[POSITION] + 2 < cursor[N_FOUND]:
@@ -117,16 +100,16 @@ def offer_found(steps, cursor, messages, found, results, policy):
                 prefetch(results.watched, found.slots[cursor[POSITION] + 2])
         slot = found.slots[cursor[POSITION]]
         if not has_room(results, slot):
-            return NEED_ROOM
-        offer(results, messages, slot, steps.arrivals[event], found.ranks[cursor[POSITION]], event, policy)
+            return False
+        message, rank = batch.steps.arrivals[event], found.ranks[cursor[POSITION]]
+        offer(results, batch.messages, slot, message, rank, event, policy)
         cursor[POSITION] += 1
-    cursor[PHASE] = FILLING
-    return DONE
+    return True
 
 
 @kernel
 def anyone_short(results):
-    """Must a buffer be refilled before the event can be settled?"""
+    """Must a buffer be refilled before the changes of the event can be emitted?"""
     for i in range(results.counters[N_TOUCHED]):
         if is_short(results, results.touched[i]):
             return True
@@ -134,23 +117,35 @@ def anyone_short(results):
 
 
 @kernel
-def keep_found(steps, cursor, messages, found, results, policy):
-    """Offer the arrival to its candidates; DONE once the event can be settled, else NEED_ROOM or SHORT: call again."""
-    if cursor[PHASE] == OFFERING and offer_found(steps, cursor, messages, found, results, policy) == NEED_ROOM:
-        return NEED_ROOM
-    if cursor[PHASE] == FILLING:
-        cursor[PHASE] = SETTLING
-        if anyone_short(results):
-            return SHORT
-    return DONE if results.counters[N_CHANGES] + n_unsaid(results) <= results.changes.size else NEED_ROOM
-
-
-@kernel
-def end_event(cursor, results):
-    """Say what changed, and go on to the next event."""
-    settle(results, cursor[STEP])
-    cursor[STEP] += 1
-    cursor[PHASE], cursor[POSITION] = LEAVING, 0
+def run_events(batch, end, cursor, found, results, policy):
+    """Take events from the cursor up to `end` through their phases; returns the next task, which is DONE at the end."""
+    while cursor[STEP] < end:
+        if cursor[PHASE] == LEAVING:
+            if not leave_expired(batch, cursor, results, policy):
+                return NEED_ROOM
+            cursor[PHASE] = FINDING
+        if cursor[PHASE] == FINDING:
+            if batch.steps.arrivals[cursor[STEP]] >= 0:
+                return FIND
+            note_found(cursor, 0)
+        if cursor[PHASE] == OFFERING:
+            if not offer_found(batch, cursor, found, results, policy):
+                return NEED_ROOM
+            cursor[PHASE] = FILLING
+        if cursor[PHASE] == FILLING:
+            cursor[PHASE] = EMITTING
+            if anyone_short(results):
+                return SHORT
+        if cursor[PHASE] == EMITTING:
+            if results.counters[N_CHANGES] + n_pending(results) > results.changes.size:
+                return NEED_ROOM
+            cursor[PHASE] = ENDING
+            if results.counters[N_TOUCHED] > 0:
+                return FOLLOW
+        emit_changes(results, cursor[STEP])
+        cursor[STEP] += 1
+        cursor[PHASE], cursor[POSITION] = LEAVING, 0
+    return DONE
 
 
 def policy_of(context: EngineContext, strategy: str = "cost", share: float = 0.0) -> Policy:
@@ -176,12 +171,8 @@ class KeptEngine(ABC):
         self._n_updates = 0
 
     @abstractmethod
-    def _take(self, steps: Steps, cursor: Longs) -> int:
-        """Call the engine's kernel, from the cursor on."""
-
-    @property
-    def _where(self) -> tuple[int, float]:
-        return self.context.space.metric_code, self.context.space.max_distance
+    def _take_events(self, batch: BatchInput, cursor: Longs) -> int:
+        """Call the engine's kernel, from the cursor on; returns the task that it stopped with."""
 
     def _scratch(self) -> Floats:
         self._dense = with_room(self._dense, self.context.vocabulary.idf.size)
@@ -196,20 +187,24 @@ class KeptEngine(ABC):
     def publish(self, steps: Steps) -> Changes:
         if not len(self.table) or not steps.arrivals.size:
             return NO_CHANGES
-        self.results.begin(self.context.live.table.ids.keys.capacity)
+        self.results.begin_batch(self.context.live.table.ids.keys.capacity)
         cursor = np.zeros(N_CURSOR, dtype=np.int64)
-        while (code := self._take(steps, cursor)) != DONE:
+        batch = BatchInput(
+            steps, self.context.live.table.layout, self.table.layout, self.context.space.kernel_input,
+            self.context.vocabulary.idf, self._scratch(),
+        )  # fmt: skip
+        while (task := self._take_events(batch, cursor)) != DONE:
             event = int(cursor[STEP])
-            if code == SHORT:
-                self._refill(self.results.short.copy(), event, int(steps.lasts[event]), int(steps.clocks[event]))
-            elif code == FIND_ROOM:
-                self._find_more()
+            if task == SHORT:
+                self._refill(self.results.short.copy(), AsOf(event, int(steps.lasts[event]), int(steps.clocks[event])))
+            elif task == FIND_ROOM:
+                self._grow_found()
             else:
                 self._grow(cursor)
-        self.results.tidy(_SWEPT * steps.arrivals.size)
+        self.results.maintain(_SWEPT * steps.arrivals.size)
         return self._changes()
 
-    def _find_more(self) -> None:
+    def _grow_found(self) -> None:
         """Room for twice as many candidates."""
         n = 2 * self._found.slots.size
         self._found = Found(np.zeros(n, np.int32), np.zeros(n))
@@ -220,18 +215,18 @@ class KeptEngine(ABC):
         if cursor[PHASE] in (LEAVING, OFFERING):
             results.make_room_for_offers()
         else:
-            results.make_room(0, 0, 0, int(n_unsaid(results.layout)))
+            results.make_room(0, 0, 0, int(n_pending(results.layout)))
 
     def reweighed(self) -> None:  # noqa: B027 - only an engine that files by weight has something to do
         """The weights of words have changed."""
 
     def fill(self, slots: Ints) -> Changes:
         live = self.context.live
-        self.results.begin(live.table.ids.keys.capacity)
-        self._refill(slots, 0, live.last, live.clock)
-        self.results.settle(0)
-        self.results.tidy(_SWEPT * slots.size)
-        self.results.keep_ahead()
+        self.results.begin_batch(live.table.ids.keys.capacity)
+        self._refill(slots, AsOf(0, live.last, live.clock))
+        self.results.emit_changes(0)
+        self.results.maintain(_SWEPT * slots.size)
+        self.results.grow_ahead()
         return self._changes()
 
     def move(self, slots: Ints, before: Array) -> Changes:
@@ -243,45 +238,48 @@ class KeptEngine(ABC):
 
     def resume(self, slots: Ints, n_kept: Ints, messages: Ints, ranks: Floats) -> None:
         table = self.context.live.table
-        self.results.begin(table.ids.keys.capacity)
+        self.results.begin_batch(table.ids.keys.capacity)
         ends = np.cumsum(n_kept)
         for slot, first, end in zip(slots.tolist(), (ends - n_kept).tolist(), ends.tolist(), strict=True):
             self.results.put(slot, table.layout, messages[first:end], ranks[first:end], 0)
-        self.results.settle(0)
-        self.results.forget_changes()
+        self.results.emit_changes(0)
+        self.results.discard_changes()
 
-    def _refill(self, slots: Ints, event: int, last: int, clock: int) -> None:
-        """Find the results of subscriptions anew, as of (last, clock)."""
+    def _refill(self, slots: Ints, as_of: AsOf) -> None:
+        """Evaluate subscriptions again."""
         live, table, results = self.context.live, self.table, self.results
         rows, idf = table.layout.rows, self.context.vocabulary.idf
         if slots.size > _LONG:
-            slots = side_by_side(self.kind, table.layout, slots, self._frame, idf)
+            slots = sort_for_locality(self.kind, table.layout, slots, self._frame, idf)
             results.make_room_for_many(slots, len(live.table))
         n_live = len(live.table)
-        when = When(event, last, clock, live.limits.newest, n_live)
         most = results.limit(int(slots[np.argmax(rows["k"][slots])])) if slots.size else 0
         index = live.index.for_many(slots.size, live.table, idf)
         scratch = index.room_for(int(rows["n_terms"][slots].max(initial=0)), min(most, n_live))
-        asking = Asking(index.layout, live.table.layout, idf, self._scratch(), scratch)
+        search_input = SearchInput(
+            index.layout, live.table.layout, n_live, idf, self._scratch(), scratch, results.lifetimes(min(most, n_live))
+        )
         done = 0
         while True:
-            done = refill_many(self.kind, slots, done, table.layout, asking, when, results.layout, results.policy)
+            done = refill_many(
+                self.kind, slots, done, table.layout, search_input, as_of, results.layout, results.policy
+            )
             if done == slots.size:
                 break
             results.make_room_to_replace(int(slots[done]), min(results.limit(int(slots[done])), n_live))
         live.index.credit(index)
 
     def _changes(self) -> Changes:
-        said = self.results.changes
-        self._n_updates += said.size
+        emitted = self.results.changes
+        self._n_updates += emitted.size
         changes = Changes(
-            said["event"].copy(),
-            said["slot"].copy(),
-            said["message"].copy(),
-            said["sign"].copy(),
-            self._scores(said["rank"]),
+            emitted["event"].copy(),
+            emitted["slot"].copy(),
+            emitted["message"].copy(),
+            emitted["sign"].copy(),
+            self._scores(emitted["rank"]),
         )
-        self.results.forget_changes()
+        self.results.discard_changes()
         return changes
 
     def _scores(self, ranks: Floats) -> Floats:

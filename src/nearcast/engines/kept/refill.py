@@ -1,4 +1,4 @@
-"""Subscriptions whose results must be found anew go in; their buffers, filled from the message index, come out."""
+"""Fills short buffers from the message index: subscriptions are evaluated again, as of an event."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast.columns.arena import Floats, Ints, Longs
+from nearcast.columns.arena import Array, Floats, Ints, Longs
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.scores import gather, mark, scatter
 from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.exact import ALL_WORDS, FARTHEST, TOPK
-from nearcast.engines.kept.buffers import N_REFILLS, room_to_replace
+from nearcast.engines.kept.buffers import room_to_replace
+from nearcast.engines.kept.layout import N_REFILLS
 from nearcast.engines.kept.skyband import buffer_limit, replace
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import HAVERSINE, wrap
@@ -29,39 +30,38 @@ _POSTING_COST = 4
 _BY_PLACE = 0.7
 
 
-class Asking(NamedTuple):
+class SearchInput(NamedTuple):
     """Everything that a search reads, and its scratch."""
 
-    filed: IndexLayout
+    message_index: IndexLayout
     messages: MessageLayout
+    n_live: int  # no more messages live than this
     idf: Floats
     dense: Floats  # float64[n_terms]: zeros between searches
     scratch: SearchScratch
-
-
-class When(NamedTuple):
-    """The event in which results are found anew, and as of when."""
-
-    event: int
-    last: int
-    clock: int
-    newest: int  # how many of the newest messages live
-    n_live: int  # at most so many messages live
+    lifetimes: Array  # LIFETIME[]: scratch, one for each message that a search may find
 
 
 @kernel
-def refill_many(kind, slots, first, subscriptions, asking, when, results, policy):
-    """Evaluate subscriptions from position `first` on; returns the position at which there was no room."""
-    filed, messages, idf, dense, scratch = asking
+def cost_so_far(work):
+    """What all searches have cost, in steps through a buffer."""
+    return _NODE_COST * (work[NODES] + work[LEAVES]) + _POSTING_COST * work[POSTINGS]
+
+
+@kernel
+def refill_many(kind, slots, first, subscriptions, search_input, as_of, results, policy):
+    """Evaluate subscriptions again from position `first` on; returns the position at which there was no room."""
+    messages, idf, dense = search_input.messages, search_input.idf, search_input.dense
+    scratch, n_live = search_input.scratch, search_input.n_live
     work, best = scratch.work, scratch.best
     rows, scales, words, counts = subscriptions
     for i in range(first, slots.size):
         slot = slots[i]
         row = rows[slot]
-        limit = min(buffer_limit(results.buffers[slot].k, policy), when.n_live)
+        limit = min(buffer_limit(results.buffers[slot].k, policy), n_live)
         if not room_to_replace(results, slot, limit):
             return i
-        before = _NODE_COST * (work[NODES] + work[LEAVES]) + _POSTING_COST * work[POSTINGS]
+        before = cost_so_far(work)
         mode, alpha, norm = BY_SCORE, 0.0, 1.0
         if kind == TOPK:
             alpha, norm = scales[slot].share, scales[slot].norm
@@ -70,19 +70,19 @@ def refill_many(kind, slots, first, subscriptions, asking, when, results, policy
             mode = ALL if row.mode == ALL_WORDS else ANY
             mark(words, row.term_start, row.n_terms, dense)
         question = Question(mode, row.x, row.y, limit, alpha, norm)
-        moment = Moment(when.last, when.clock, when.newest, row.since)
+        moment = Moment(as_of.last, as_of.clock, policy.newest, row.since)
         n = 0
-        if when.n_live > 0:
+        if n_live > 0:
             terms = words[row.term_start : row.term_start + row.n_terms]
-            n = search(filed, messages, idf, question, terms, dense, moment, scratch)
+            n = search(search_input.message_index, messages, idf, question, terms, dense, moment, scratch)
         gather(words, row.term_start, row.n_terms, dense)
         if n == NEED_ROOM:
             return i
-        cost = _NODE_COST * (work[NODES] + work[LEAVES]) + _POSTING_COST * work[POSTINGS] - before
+        cost = float(cost_so_far(work) - before)
         if kind != TOPK:
             for j in range(n):
                 best[j].key = -min(best[j].key, FARTHEST)
-        replace(results, messages, slot, best[:n], when.event, float(cost), policy)
+        replace(results, messages, slot, best[:n], search_input.lifetimes, as_of.event, cost, policy)
         results.counters[N_REFILLS] += 1
     return slots.size
 
@@ -114,7 +114,7 @@ def word_codes(subscriptions, slots, idf, codes):
         codes[i] = (first << 32) + second
 
 
-def side_by_side(kind: int, subscriptions: PointLayout, slots: Ints, frame: Frame, idf: Floats) -> Ints:
+def sort_for_locality(kind: int, subscriptions: PointLayout, slots: Ints, frame: Frame, idf: Floats) -> Ints:
     """The slots in an order in which searches that follow one another read the same parts of the index.
 
     Neighbours along a curve, and of `TopK` those with the same frequent words before, unless place matters more.

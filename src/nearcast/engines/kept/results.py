@@ -1,6 +1,6 @@
 """Results that are kept: the arrays behind the buffers of all subscriptions of one engine, and how they grow.
 
-This is the one writer of buffers. What they hold is told in `skyband.py`, how they are laid out in `buffers.py`.
+This is the one writer of buffers. `skyband.py` explains what they hold, `layout.py` how they are laid out.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import numpy as np
 from nearcast.columns.arena import Array, Floats, Ints, State, ranges, with_room
 from nearcast.columns.message_table import FOREVER, MessageLayout
 from nearcast.engines.blocks import N_CLASSES, N_HEADS, USED, block_class, block_room
-from nearcast.engines.kept.buffers import (
+from nearcast.engines.kept.buffers import close_buffers, emit_changes, initial_room, n_pending, stamp_of
+from nearcast.engines.kept.compaction import NEVER, begin_sweep, end_sweep, rebuild_waiting, sweep_slots
+from nearcast.engines.kept.layout import (
     BUFFER,
     CHANGE,
     ENTRY,
+    LIFETIME,
     N_BUFFERED,
     N_CHANGES,
     N_COUNTERS,
@@ -31,21 +34,15 @@ from nearcast.engines.kept.buffers import (
     WAITING,
     WATCHED,
     ResultLayout,
-    close_buffers,
-    n_unsaid,
-    room_to_begin,
-    settle,
-    stamp_of,
 )
-from nearcast.engines.kept.compaction import NEVER, begin_sweep, end_sweep, sweep_slots, wait_anew
 from nearcast.engines.kept.skyband import Policy, buffer_limit, replace
 from nearcast.window.expiries import UNLIMITED
 from nearcast.window.index.heaps import BEST
 
 _FIRST_ROOM = 64
-_MOST_FREE = 32  # a share of the pool: with more than one of so many entries in free blocks it is swept
+_MOST_FREE = 32  # the pool is swept when more than one in this many of its entries is in a free block
 _MOST_WAITING = 4  # times that a subscription may wait, on average: for two messages at most it has a reason to
-_IDLE = 1 << 14  # changes, besides a quarter more than were said, whose room is kept for the next batch
+_IDLE = 1 << 14  # changes, besides a quarter more than were emitted, whose room is kept for the next batch
 
 
 class Results:
@@ -66,6 +63,7 @@ class Results:
         self._waiting = np.zeros(_FIRST_ROOM, dtype=WAITING)
         self._changes = np.zeros(_FIRST_ROOM, dtype=CHANGE)
         self._touched = np.zeros(_FIRST_ROOM, dtype=np.int32)
+        self._lifetimes = np.zeros(0, dtype=LIFETIME)
         self.counters = np.zeros(N_COUNTERS, dtype=np.int64)
 
     @property
@@ -101,14 +99,14 @@ class Results:
 
     def make_room_to_replace(self, slot: int, n: int) -> None:
         """Promise room to give a subscription a buffer of `n` entries."""
-        self.make_room(0, 0, int(block_room(block_class(room_to_begin(n)))), int(self._buffers["n_entries"][slot]), 2)
+        self.make_room(0, 0, int(block_room(block_class(initial_room(n)))), int(self._buffers["n_entries"][slot]), 2)
 
     def make_room_for_many(self, slots: Ints, n_live: int) -> None:
         """Promise entries for new buffers of many subscriptions, so that the pool grows once for all of them."""
         wanted = 0
         for k, n in zip(*np.unique(self._buffers["k"][slots], return_counts=True), strict=True):
             longest = min(int(buffer_limit(k, self.policy)), n_live)
-            wanted += int(n) * int(block_room(block_class(room_to_begin(longest))))
+            wanted += int(n) * int(block_room(block_class(initial_room(longest))))
         self.make_room(0, 0, wanted, 0)
 
     def open(self, slots: Ints, k: Ints) -> None:
@@ -125,15 +123,15 @@ class Results:
         if self.policy.spare:
             self._watched[slots] = 0
 
-    def keep_ahead(self) -> None:
+    def grow_ahead(self) -> None:
         """Promise room for an eighth more than is in use, so that arrays grow now and not in the midst of a stream."""
         used, n_waiting = int(self._blocks[USED]), int(self.counters[N_WAITING])
         self.make_room(0, 0, used // 8, 0, int(self.counters[N_FREE_WAITING]) + n_waiting // 8)
 
-    def tidy(self, n: int) -> None:
+    def maintain(self, n: int) -> None:
         """Let the pool, and the list of those who wait, go back to what they need, looking at `n` buffers."""
         if self.counters[N_WAITING] - self.counters[N_FREE_WAITING] > _MOST_WAITING * self._n_slots + _FIRST_ROOM:
-            wait_anew(self.layout)
+            rebuild_waiting(self.layout)
             self._waiting = self._waiting[: self.counters[N_WAITING] + _FIRST_ROOM].copy()
         self._sweep(n)
 
@@ -152,7 +150,7 @@ class Results:
             end_sweep(layout)
             self._unused = int(self._blocks[USED] - self.counters[N_TAKEN])
 
-    def begin(self, n_messages: int) -> None:
+    def begin_batch(self, n_messages: int) -> None:
         """Start a batch."""
         self.make_room(0, n_messages, 0, 0)
         self.counters[N_CHANGES] = 0
@@ -162,16 +160,21 @@ class Results:
         best = np.zeros(found.size, dtype=BEST)
         best["slot"], best["key"], best["sequence"] = found, ranks, messages.rows["sequence"][found]
         self.make_room_to_replace(slot, found.size)
-        replace(self.layout, messages, slot, best, event, np.inf, self.policy)
+        replace(self.layout, messages, slot, best, self.lifetimes(found.size), event, np.inf, self.policy)
         self.counters[N_REFILLS] += 1
 
-    def settle(self, event: int) -> None:
+    def lifetimes(self, n: int) -> Array:
+        """Scratch for an evaluation that finds up to `n` messages."""
+        self._lifetimes = with_room(self._lifetimes, n)
+        return self._lifetimes
+
+    def emit_changes(self, event: int) -> None:
         """End an event."""
-        self.make_room(0, 0, 0, n_unsaid(self.layout))
-        settle(self.layout, event)
+        self.make_room(0, 0, 0, n_pending(self.layout))
+        emit_changes(self.layout, event)
 
     def limit(self, slot: int) -> int:
-        """How many messages an evaluation must find, if there are so many."""
+        """How many messages an evaluation must find, unless there are fewer."""
         return int(buffer_limit(self._buffers["k"][slot], self.policy))
 
     def result(self, slot: int) -> tuple[Ints, Floats]:
@@ -205,11 +208,11 @@ class Results:
 
     @property
     def changes(self) -> Array:
-        """What was said since `begin`."""
+        """What was emitted since `begin_batch`."""
         return self._changes[: self.counters[N_CHANGES]]
 
-    def forget_changes(self) -> None:
-        """What was said has been read."""
+    def discard_changes(self) -> None:
+        """The changes have been read."""
         most = int(self.counters[N_CHANGES]) * 5 // 4 + _IDLE
         self.counters[N_CHANGES] = 0
         if self._changes.size > most:

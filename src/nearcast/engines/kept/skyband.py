@@ -2,10 +2,10 @@
 
 A subscription's **buffer** is sorted best first. It holds, of the live messages that rank above its **floor**, all
 but those that surely never enter the result: those that k better ones outlive (a k-skyband). The first k entries are
-the result. When so many expire that fewer than k are left, the buffer is refilled from the message index; a buffer
-without a floor is complete and needs no refill. The floor rises when a full buffer drops its worst entries. Where no
-message ever leaves, the k best are all that is kept, and the floor is the rank of the last. Filters of arrivals read
-the floor: a message below it is none of the subscription's business.
+the result. When expiries leave fewer than k, the buffer is refilled from the message index; a buffer without a floor is
+complete and needs no refill. The floor rises when a full buffer drops its worst entries. Where no message ever leaves,
+the k best are all that is kept, and the floor is the rank of the last. Filters of arrivals read the floor: a message
+below it cannot enter the buffer.
 """
 
 from __future__ import annotations
@@ -17,27 +17,22 @@ import numpy as np
 
 from nearcast.columns.message_table import FOREVER
 from nearcast.engines.kept.buffers import (
-    MOST_MARK,
-    N_BUFFERED,
-    N_KEPT,
-    N_OFFERED,
-    N_SHRUNK,
     class_to_take,
     drop,
+    emit,
+    initial_room,
     move_floor,
     move_to_larger,
     new_block,
     room_of,
-    room_to_begin,
-    say,
     stamp_of,
     take_entries,
     touch,
-    watch_first,
-    watch_newcomer,
 )
+from nearcast.engines.kept.layout import MOST_MARK, N_BUFFERED, N_KEPT, N_OFFERED, N_SHRUNK
+from nearcast.engines.kept.watch import watch_first, watch_newcomer
 from nearcast.errors import InvalidInput
-from nearcast.jit import allocating, kernel
+from nearcast.jit import kernel
 from nearcast.model.checks import number, one_of
 from nearcast.window.expiries import UNLIMITED
 
@@ -112,7 +107,7 @@ def turns_until_short(k, n):
 
 @kernel
 def worth_keeping(k, most, cost):
-    """How many of the `most` best messages found to keep above the floor, if finding them anew costs `cost`.
+    """How many of the `most` best messages found to keep above the floor, if finding them again costs `cost`.
 
     What is least per turn of the window: n messages that come and n that go, each with its passage through the buffer,
     and evaluations.
@@ -245,30 +240,29 @@ def n_to_keep(k, best, cost, policy):
     return n
 
 
-@allocating
-def thin_out(best, messages, k, policy):
+@kernel
+def keep_skyband(best, lifetimes, messages, k, policy):
     """Move the messages that may enter the result to the front of `best`, best first; returns how many those are.
 
-    Their sequences become the marks of their entries.
+    Writes beside them, to `lifetimes`, by how many each is outlived.
 
     Paper: [SKYPE] section 6.1, algorithm 2, line 6.
     """
     n = best.size
-    outlived = np.zeros(n, dtype=np.int64)
-    expiries = np.empty(n, dtype=np.int64)
     for i in range(n):
-        expiries[i] = messages.rows[best[i].slot].expires_at
+        lifetimes[i].expires_at, lifetimes[i].n_outliving = messages.rows[best[i].slot].expires_at, 0
     if policy.spare and policy.strategy != KMAX:
         for i in range(n):
-            sequence, until = best[i].sequence, expiries[i]
+            sequence, until = best[i].sequence, lifetimes[i].expires_at
+            n_outliving = 0
             for j in range(i):
-                if expiries[j] >= until and (best[j].sequence > sequence or policy.newest == UNLIMITED):
-                    outlived[i] += 1
+                if lifetimes[j].expires_at >= until and (best[j].sequence > sequence or policy.newest == UNLIMITED):
+                    n_outliving += 1
+            lifetimes[i].n_outliving = n_outliving
     n_kept = 0
     for i in range(n):
-        if outlived[i] < k:
-            to = best[n_kept]
-            to.key, to.slot, to.sequence = best[i].key, best[i].slot, min(2 * outlived[i], MOST_MARK)
+        if lifetimes[i].n_outliving < k:
+            best[n_kept], lifetimes[n_kept] = best[i], lifetimes[i]
             n_kept += 1
     return n_kept
 
@@ -284,24 +278,25 @@ def position_of(results, start, n, first, message):
 
 
 @kernel
-def replace(results, messages, slot, best, event, cost, policy):
-    """Give a subscription a new buffer after its results were evaluated anew.
+def replace(results, messages, slot, best, lifetimes, event, cost, policy):
+    """Give a subscription a new buffer after it was evaluated again.
 
     `best` are the messages found, best first, `key` being the rank: as many as `buffer_limit` says, or all there are;
-    `cost` is what finding them cost. What was shown and is no longer among the first k is said with the rank it had.
-    `room_to_replace` must hold. `best` is used up.
+    `cost` is what finding them cost. What was shown and is no longer among the first k is emitted with the rank it had.
+    `room_to_replace` must hold. `best` is overwritten; `lifetimes` is scratch, and at least as long.
 
     Paper: [SKYPE] section 6.1, algorithm 2.
     """
     buffer = results.buffers[slot]
     n_kept = n_to_keep(buffer.k, best, cost, policy)
     floor = best[n_kept - 1].key if n_kept > 0 else -np.inf
-    n_kept = thin_out(best[: abs(n_kept)], messages, buffer.k, policy)
-    size_class = class_to_take(results, room_to_begin(n_kept))
+    n_kept = keep_skyband(best[: abs(n_kept)], lifetimes, messages, buffer.k, policy)
+    size_class = class_to_take(results, initial_room(n_kept))
     start = new_block(results, size_class)
     for i in range(n_kept):
         entry = results.entries[start + i]
-        entry.rank, entry.message, entry.mark = best[i].key, best[i].slot, best[i].sequence
+        entry.rank, entry.message = best[i].key, best[i].slot
+        entry.mark = min(2 * lifetimes[i].n_outliving, MOST_MARK)
         entry.stamp = stamp_of(messages.rows[best[i].slot].sequence, policy.newest)
     n_shown, at = min(n_kept, np.int64(buffer.k)), 0
     for position in range(buffer.n_entries):
@@ -311,7 +306,7 @@ def replace(results, messages, slot, best, event, cost, policy):
             if at < n_shown:
                 results.entries[start + at].mark |= 1
             else:
-                say(results, event, slot, old.message, -1, old.rank)
+                emit(results, event, slot, old.message, -1, old.rank)
     results.counters[N_BUFFERED] += n_kept - buffer.n_entries
     take_entries(results, slot, start, size_class)
     buffer.n_entries = n_kept

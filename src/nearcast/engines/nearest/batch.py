@@ -1,36 +1,23 @@
-"""Candidates are offered to results, event by event: who may be concerned comes in, what changed is said.
+"""Verifies the candidates of a batch and offers them arrivals, event by event: kernels.
 
-A **turn** is a run of events whose candidates were found together, before any of them happened. Balls that shrink
-during the turn leave candidates that fail the floor; a ball that grows, because its result was evaluated anew, is
-compared with the rest of the turn at once: its candidates from then on are its **extras**.
+A **candidate batch** is a run of events whose candidates were found together, before any of them happened. Search
+ranges that shrink meanwhile leave candidates that fail the floor; a range that grows, because its subscription was
+evaluated again, is compared with the rest of the batch at once: its candidates from then on are its **extras**.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from nearcast.columns.arena import Array, Floats, Ints, Longs, record
-from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.arena import Array, Ints, Longs, record
 from nearcast.columns.scores import gather, scatter
-from nearcast.columns.subscription_tables import ENDED, PointLayout
-from nearcast.engines.exact import ALL_WORDS, NO_MATCH, nearness
-from nearcast.engines.kept.buffers import LINE, MOVED, N_TOUCHED
-from nearcast.engines.kept.engine import (
-    DONE,
-    FIND_ROOM,
-    FINDING,
-    LEAVING,
-    PHASE,
-    STEP,
-    end_event,
-    keep_found,
-    leave_expired,
-    note_found,
-)
+from nearcast.columns.subscription_tables import ENDED
+from nearcast.engines.exact import ALL_WORDS, NO_MATCH, negative_distance
+from nearcast.engines.kept.engine import FIND, FIND_ROOM, FOLLOW, STEP, note_found, run_events
+from nearcast.engines.kept.layout import LINE, MOVED, N_TOUCHED
 from nearcast.engines.nearest.search_range import draw_box, level_of
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.distance import EUCLIDEAN, wrap
-from nearcast.window.window import Steps
 
 NOBODY = -1
 PAIR, VERIFIED, N_MOVED = range(3)  # positions in `read`
@@ -41,35 +28,30 @@ _AHEAD = 6  # candidates whose rows are read ahead
 EXTRA = record(("slot", "i4"), ("widened", "i4"), ("next", "i4"))
 
 
-class Scene(NamedTuple):
-    """What is read while events happen."""
-
-    steps: Steps
-    messages: MessageLayout
-    subscriptions: PointLayout
-    filed: Array  # FILED[n_slots]
-    widened: Ints  # int32[n_slots]: number of its last growth in the turn, 0 for none; nothing before the first growth
-    idf: Floats
-    dense: Floats  # scratch, zeros
-    where: tuple[int, float]  # metric and max_distance
-
-
-class Turn(NamedTuple):
+class CandidateBatch(NamedTuple):
     """Candidates of a run of events."""
 
     pairs: Longs  # int64[n]: event << 32 | slot, sorted; equal ones count once
     read: Longs  # int64[N_READ]: the pair to go on with, and how many were verified, and have moved
     first_extras: Ints  # int32[n_events]: the first extra of each event, or NOBODY
     extras: Array  # EXTRA[]
-    moved: Ints  # int32[n]: subscriptions whose balls shrank, some more than once; those that have grown left out
+    widened: Ints  # int32[n_slots]: number of its last growth in the batch, 0 for none; nothing before the first growth
+    moved: Ints  # int32[n]: subscriptions whose ranges shrank, some more than once; those that have grown left out
     end: int  # the event after the last one
 
 
+class DeepestLevels(NamedTuple):
+    """Levels of the finest cells."""
+
+    all_words: int
+    any_word: int
+
+
 @kernel
-def list_candidates(scene, turn, event, found):
+def list_candidates(candidates, event, found):
     """Write the candidates of an event, each once; returns how many, or NEED_ROOM."""
-    pairs, widened, slots = turn.pairs, scene.widened, found.slots
-    n, at = 0, turn.read[PAIR]
+    pairs, extras, widened, slots = candidates.pairs, candidates.extras, candidates.widened, found.slots
+    n, at = 0, candidates.read[PAIR]
     while at < pairs.size and pairs[at] >> 32 <= event:
         slot = pairs[at] & 0xFFFFFFFF
         if (at == 0 or pairs[at - 1] != pairs[at]) and (widened.size == 0 or widened[slot] == 0):
@@ -78,35 +60,28 @@ def list_candidates(scene, turn, event, found):
             slots[n] = slot
             n += 1
         at += 1
-    extra = turn.first_extras[event]
+    extra = candidates.first_extras[event]
     while extra != NOBODY:
-        slot = turn.extras[extra].slot
-        if turn.extras[extra].widened == widened[slot]:
+        slot = extras[extra].slot
+        if extras[extra].widened == widened[slot]:
             if n == slots.size:
                 return NEED_ROOM
             slots[n] = slot
             n += 1
-        extra = turn.extras[extra].next
-    turn.read[PAIR] = at
-    turn.read[VERIFIED] += n
+        extra = extras[extra].next
+    candidates.read[PAIR] = at
+    candidates.read[VERIFIED] += n
     return n
 
 
 @kernel
-def verify_all(scene, event, n_candidates, results, found):
+def verify_candidates(batch, event, n_candidates, results, found):
     """Keep those of the candidates that want the arrival of an event, and how they rank it; returns how many."""
-    rows, terms, idf, dense, metric = (
-        scene.subscriptions.rows, scene.subscriptions.terms, scene.idf, scene.dense, scene.where[0],
-    )  # fmt: skip
-    words, buffers, entries, slots, ranks = (
-        scene.messages.terms,
-        results.buffers,
-        results.entries,
-        found.slots,
-        found.ranks,
-    )
-    message, clock = scene.messages.rows[scene.steps.arrivals[event]], scene.steps.clocks[event]
-    scatter(words, scene.messages.counts, message.term_start, message.n_terms, idf, dense)
+    rows, terms, idf, dense = batch.subscriptions.rows, batch.subscriptions.terms, batch.idf, batch.dense
+    words, buffers, entries = batch.messages.terms, results.buffers, results.entries
+    slots, ranks, metric = found.slots, found.ranks, batch.space.metric
+    message, clock = batch.messages.rows[batch.steps.arrivals[event]], batch.steps.clocks[event]
+    scatter(words, batch.messages.counts, message.term_start, message.n_terms, idf, dense)
     n = 0
     for i in range(n_candidates):
         if i + 2 * _AHEAD < n_candidates:
@@ -122,7 +97,7 @@ def verify_all(scene, event, n_candidates, results, found):
         row = rows[slot]
         if row.expires <= clock:
             continue
-        value = nearness(terms, row, message, metric, idf, dense)
+        value = negative_distance(terms, row, message, metric, idf, dense)
         if value != NO_MATCH and value >= buffers[slot].floor:
             slots[n], ranks[n] = slot, value
             n += 1
@@ -131,40 +106,31 @@ def verify_all(scene, event, n_candidates, results, found):
 
 
 @kernel
-def note_moved(results, widened, turn):
-    """Note whose balls have moved in the event under way."""
-    read = turn.read
+def note_moved(results, candidates):
+    """Note whose ranges have moved in the event under way."""
+    read, widened = candidates.read, candidates.widened
     for slot in results.touched[: results.counters[N_TOUCHED]]:
         if results.buffers[slot].touched & MOVED and (widened.size == 0 or widened[slot] == 0):
-            turn.moved[read[N_MOVED]] = slot
+            candidates.moved[read[N_MOVED]] = slot
             read[N_MOVED] += 1
 
 
 @kernel
-def keep_turn(scene, turn, cursor, found, results, policy):
-    """Take the events of a turn from the cursor on into the results, until DONE or something is missing; call again."""
-    steps = scene.steps
-    while cursor[STEP] < turn.end:
-        event = cursor[STEP]
-        if cursor[PHASE] == LEAVING:
-            code = leave_expired(steps, cursor, scene.messages, scene.subscriptions, results, policy)
-            if code != DONE:
-                return code
-        if cursor[PHASE] == FINDING:
-            n = 0
-            if steps.arrivals[event] >= 0:
-                n = list_candidates(scene, turn, event, found)
-                if n == NEED_ROOM:
-                    return FIND_ROOM
-                if n > 0:
-                    n = verify_all(scene, event, n, results, found)
+def take_events(batch, candidates, cursor, found, results, policy):
+    """Take events from the cursor on into the results, until the batch is DONE or something is missing; call again."""
+    while True:
+        task = run_events(batch, candidates.end, cursor, found, results, policy)
+        if task == FIND:
+            n = list_candidates(candidates, cursor[STEP], found)
+            if n == NEED_ROOM:
+                return FIND_ROOM
+            if n > 0:
+                n = verify_candidates(batch, cursor[STEP], n, results, found)
             note_found(cursor, n)
-        code = keep_found(steps, cursor, scene.messages, found, results, policy)
-        if code != DONE:
-            return code
-        note_moved(results, scene.widened, turn)
-        end_event(cursor, results)
-    return DONE
+        elif task == FOLLOW:
+            note_moved(results, candidates)
+        else:
+            return task
 
 
 @kernel
@@ -180,51 +146,50 @@ def may_hold(words, message, subscriptions, row):
 
 
 @kernel
-def add_extras(scene, turn, slot, version, event, n_extras):
-    """A ball has grown: file the arrivals after `event` that it holds as extras; returns their number, or NEED_ROOM.
+def add_extras(batch, candidates, filed, slot, version, event, n_extras):
+    """A range has grown: file the arrivals after `event` that it holds as extras; returns their number, or NEED_ROOM.
 
-    The box of the subscription must be that of the new ball.
+    The box of the subscription must be that of the new range.
 
     Paper: [CKQST] section 3.5, algorithm 2 takes search ranges as they were before the batch.
     Departs: a refill in the midst of a batch widens a range, so what is left of the batch is compared with it.
     """
-    own, row = scene.filed[slot], scene.subscriptions.rows[slot]
-    rows, words = scene.messages.rows, scene.messages.terms
-    if n_extras + turn.end - event > turn.extras.size:
+    own, row = filed[slot], batch.subscriptions.rows[slot]
+    rows, words = batch.messages.rows, batch.messages.terms
+    if n_extras + candidates.end - event > candidates.extras.size:
         return NEED_ROOM
-    scene.widened[slot] = version
-    for later in range(event + 1, turn.end):
-        if scene.steps.arrivals[later] < 0:
+    candidates.widened[slot] = version
+    for later in range(event + 1, candidates.end):
+        if batch.steps.arrivals[later] < 0:
             continue
-        message = rows[scene.steps.arrivals[later]]
-        x = message.x if scene.where[0] == EUCLIDEAN else wrap(message.x)
+        message = rows[batch.steps.arrivals[later]]
+        x = message.x if batch.space.metric == EUCLIDEAN else wrap(message.x)
         if not (own.x0 <= x <= own.x1 and own.y0 <= message.y <= own.y1):
             continue
-        if may_hold(words, message, scene.subscriptions, row):
-            extra = turn.extras[n_extras]
-            extra.slot, extra.widened, extra.next = slot, version, turn.first_extras[later]
-            turn.first_extras[later] = n_extras
+        if may_hold(words, message, batch.subscriptions, row):
+            extra = candidates.extras[n_extras]
+            extra.slot, extra.widened, extra.next = slot, version, candidates.first_extras[later]
+            candidates.first_extras[later] = n_extras
             n_extras += 1
     return n_extras
 
 
 @kernel
-def follow(filed, subscriptions, buffers, slots, where, deepest, moved):
-    """Draw boxes anew; writes those that have shrunk so far as to belong in finer cells, each once, returns how many.
+def redraw_boxes(filed, subscriptions, buffers, slots, space, deepest, moved):
+    """Draw boxes again; writes those that have shrunk so far as to belong in finer cells, each once; returns how many.
 
-    `where` is metric and bounds, `deepest` the level of the finest cells for all words and for any word. `slots` may
-    name a subscription more than once, and some that are gone.
+    `slots` may name a subscription more than once, and some that are gone.
     """
-    metric, bounds = where
     n = 0
     for i in range(slots.size):
         slot = slots[i]
         row, own = subscriptions.rows[slot], filed[slot]
         if (i > 0 and slots[i - 1] == slot) or row.expires == ENDED:
             continue
-        if not draw_box(own, metric, row.x, row.y, buffers[slot].floor):
+        if not draw_box(own, space.metric, row.x, row.y, buffers[slot].floor):
             continue
-        if level_of(own, metric, row.x, row.y, bounds, deepest[row.mode]) > own.level:
+        finest = deepest.all_words if row.mode == ALL_WORDS else deepest.any_word
+        if level_of(own, space.metric, row.x, row.y, space.bounds, finest) > own.level:
             moved[n] = slot
             n += 1
     return n

@@ -1,7 +1,7 @@
 """The engine: `NearestEngine` keeps the k nearest of every subscription, with an index for all words and one for any.
 
-Events come in turns: the indexes say which subscriptions each arrival of a turn may concern, the results take the
-events one after another, and then the indexes follow the balls that have changed.
+Events are taken in batches: the indexes find which subscriptions each arrival of a batch may concern, the results take
+the events one after another, and then the indexes follow the search ranges that have changed.
 """
 
 from __future__ import annotations
@@ -12,28 +12,29 @@ from nearcast.columns.arena import Floats, Ints, Longs, State, with_room
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import EngineContext, Stats
 from nearcast.engines.exact import ALL_WORDS, NEAREST
-from nearcast.engines.kept.engine import DONE, STEP, KeptEngine, policy_of
+from nearcast.engines.kept.engine import DONE, STEP, BatchInput, KeptEngine, policy_of
+from nearcast.engines.kept.layout import AsOf
 from nearcast.engines.nearest.aoiq import AoiqTree
+from nearcast.engines.nearest.aoiq.layout import EventRange
 from nearcast.engines.nearest.batch import (
     EXTRA,
     N_MOVED,
     N_READ,
     NOBODY,
     VERIFIED,
-    Scene,
-    Turn,
+    CandidateBatch,
+    DeepestLevels,
     add_extras,
-    follow,
-    keep_turn,
+    redraw_boxes,
+    take_events,
 )
 from nearcast.engines.nearest.grid import GridPyramid
 from nearcast.engines.nearest.search_range import FILED
 from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.jit import NEED_ROOM
-from nearcast.window.window import Steps
 
-_TURN = 1024  # most events in a turn
-_PAIRS = 1 << 16  # room for candidates of a turn, unless one event has more
+_MOST_EVENTS = 1024  # of a candidate batch
+_PAIRS = 1 << 16  # room for candidates of a batch, unless one event has more
 
 
 class NearestEngine(KeptEngine):
@@ -56,7 +57,7 @@ class NearestEngine(KeptEngine):
         super().__init__(NEAREST, table, context, policy_of(context, self.settings.strategy, self.settings.share))
         self._start()
         self._pairs = np.empty(_PAIRS, dtype=np.int64)
-        self._extras = np.zeros(_TURN, dtype=EXTRA)
+        self._extras = np.zeros(_MOST_EVENTS, dtype=EXTRA)
         self._n_verified = 0
 
     def _start(self) -> None:
@@ -64,13 +65,13 @@ class NearestEngine(KeptEngine):
         self._all = AoiqTree(self.context.space, self.settings.aoiq)
         self._any = GridPyramid(self.context.space, self.settings.grid)
         self._filed = np.zeros(0, dtype=FILED)
-        self._scene: Scene | None = None  # the turn under way
-        self._turn: Turn | None = None
+        self._batch: BatchInput | None = None  # the batch under way
+        self._candidates: CandidateBatch | None = None
         self._n_extras = 0
-        self._grown: list[int] = []  # subscriptions whose balls grew in it
-        self._widened = np.zeros(0, dtype=np.int32)  # number of the last growth of each, zeros between turns
+        self._grown: list[int] = []  # subscriptions whose ranges grew in it
+        self._widened = np.zeros(0, dtype=np.int32)  # number of the last growth of each, zeros between batches
 
-    def _of_all(self, slots: Ints) -> tuple[Ints, Ints]:
+    def _by_mode(self, slots: Ints) -> tuple[Ints, Ints]:
         """Those that ask for all words, and those that ask for any."""
         for_all = self.table.rows["mode"][slots] == ALL_WORDS
         return slots.compress(for_all), slots.compress(~for_all)
@@ -78,7 +79,7 @@ class NearestEngine(KeptEngine):
     def insert(self, slots: Ints) -> None:
         super().insert(slots)
         self._filed = with_room(self._filed, self.table.slots.capacity)
-        of_all, of_any = self._of_all(slots)
+        of_all, of_any = self._by_mode(slots)
         if of_all.size:
             self._all.ensure_terms(self.context.vocabulary.capacity)
         if of_all.size > self._all.n_filed:
@@ -89,7 +90,7 @@ class NearestEngine(KeptEngine):
 
     def _build_all(self) -> None:
         buffers = self.results.layout.buffers
-        self._all.build(self._filed, self.table.layout, buffers, self._of_all(self.table.used_slots)[0])
+        self._all.build(self._filed, self.table.layout, buffers, self._by_mode(self.table.used_slots)[0])
 
     def _file_all(self, slots: Ints, n_new: int) -> None:
         if slots.size:
@@ -103,67 +104,66 @@ class NearestEngine(KeptEngine):
             )  # fmt: skip
 
     def _file(self, slots: Ints) -> None:
-        """File those that are filed already by the balls that they have now."""
-        of_all, of_any = self._of_all(slots)
+        """File those that are filed already by the ranges that they have now."""
+        of_all, of_any = self._by_mode(slots)
         self._file_all(of_all, 0)
         self._file_any(of_any)
 
     def remove(self, slots: Ints) -> None:
-        of_all, of_any = self._of_all(slots)
-        self._all.forget(self._filed, of_all)
-        self._any.forget(self._filed, of_any)
+        of_all, of_any = self._by_mode(slots)
+        self._all.remove(self._filed, of_all)
+        self._any.remove(self._filed, of_any)
         super().remove(slots)
 
-    def _take(self, steps: Steps, cursor: Longs) -> int:
+    def _take_events(self, batch: BatchInput, cursor: Longs) -> int:
         while True:
-            if self._turn is None:
-                if cursor[STEP] == steps.arrivals.size:
+            if self._candidates is None:
+                if cursor[STEP] == batch.steps.arrivals.size:
                     return DONE
-                self._open(steps, int(cursor[STEP]))
-            code: int = keep_turn(
-                self._scene, self._turn, cursor, self._found, self.results.layout, self.results.policy
+                self._open(batch, int(cursor[STEP]))
+            task: int = take_events(
+                batch, self._candidates, cursor, self._found, self.results.layout, self.results.policy
             )
-            if code != DONE:
-                return code
+            if task != DONE:
+                return task
             self._close()
 
-    def _open(self, steps: Steps, event: int) -> None:
+    def _open(self, batch: BatchInput, event: int) -> None:
         """Find the candidates of the next events."""
-        messages, vocabulary = self.context.live.table.layout, self.context.vocabulary
+        steps, messages = batch.steps, batch.messages
         if self._all.n_filed:
-            self._all.ensure_terms(vocabulary.capacity)
-        end = min(event + _TURN, steps.arrivals.size)
+            self._all.ensure_terms(self.context.vocabulary.capacity)
+        end = min(event + _MOST_EVENTS, steps.arrivals.size)
         while True:
             done, n = self._any.find(self._filed, steps, event, end, messages, self._pairs)
             if done > event:
                 break
             self._pairs = np.empty(2 * self._pairs.size, dtype=np.int64)
-        self._pairs, n = self._all.find(self._filed, steps, (event, done), messages, self._pairs, n)
+        self._pairs, n = self._all.find(self._filed, steps, EventRange(event, done), messages, self._pairs, n)
         pairs, first_extras = np.sort(self._pairs[:n]), np.full(steps.arrivals.size, NOBODY, dtype=np.int32)
-        moved = np.empty(n, dtype=np.int32)
-        self._turn = Turn(pairs, np.zeros(N_READ, dtype=np.int64), first_extras, self._extras, moved, done)
-        self._scene = Scene(
-            steps, messages, self.table.layout, self._filed, self._widened[:0], vocabulary.idf, self._scratch(),
-            self._where,
+        read, moved = np.zeros(N_READ, dtype=np.int64), np.empty(n, dtype=np.int32)
+        self._batch = batch
+        self._candidates = CandidateBatch(
+            pairs, read, first_extras, self._extras, self._widened[:0], moved, done
         )  # fmt: skip
 
     def _close(self) -> None:
-        """After a turn, let the indexes follow the balls that have changed in it."""
-        turn = self._turn
-        assert turn is not None
-        self._n_verified += int(turn.read[VERIFIED])
-        slots = np.concatenate([turn.moved[: turn.read[N_MOVED]], np.array(self._grown, dtype=np.int32)])
+        """After a batch, let the indexes follow the ranges that have changed in it."""
+        candidates = self._candidates
+        assert candidates is not None
+        self._n_verified += int(candidates.read[VERIFIED])
+        slots = np.concatenate([candidates.moved[: candidates.read[N_MOVED]], np.array(self._grown, dtype=np.int32)])
         self._widened[self._grown] = 0
-        self._turn = self._scene = None
+        self._batch = self._candidates = None
         self._grown, self._n_extras = [], 0
-        self._follow(slots)
+        self._follow_ranges(slots)
 
-    def _follow(self, slots: Ints) -> None:
-        """Draw the boxes of balls that shrank, and file anew where finer cells will do."""
+    def _follow_ranges(self, slots: Ints) -> None:
+        """Draw the boxes of ranges that shrank, and file again where finer cells will do."""
         moved = np.empty(slots.size, dtype=np.int32)
-        space, deepest = self.context.space, (self._all.height, self._any.deepest(len(self.table)))
-        n = follow(
-            self._filed, self.table.layout, self.results.layout.buffers, slots, (space.metric_code, space.bounds),
+        deepest = DeepestLevels(self._all.height, self._any.deepest(len(self.table)))
+        n = redraw_boxes(
+            self._filed, self.table.layout, self.results.layout.buffers, slots, self.context.space.kernel_input,
             deepest, moved,
         )  # fmt: skip
         if n:
@@ -173,29 +173,31 @@ class NearestEngine(KeptEngine):
         super().resume(slots, n_kept, messages, ranks)
         self._file(slots)
 
-    def _refill(self, slots: Ints, event: int, last: int, clock: int) -> None:
-        """Evaluate anew, file by the new balls, and compare these with the rest of the turn."""
-        super()._refill(slots, event, last, clock)
+    def _refill(self, slots: Ints, as_of: AsOf) -> None:
+        """Evaluate again, file by the new ranges, and compare these with the rest of the batch."""
+        super()._refill(slots, as_of)
         self._file(slots)
-        if self._scene is None or self._turn is None:
+        if self._batch is None or self._candidates is None:
             return
         self._widened = with_room(self._widened, self.table.slots.capacity)
-        self._scene = self._scene._replace(widened=self._widened)
+        self._candidates = self._candidates._replace(widened=self._widened)
         for slot in slots.tolist():
             self._grown.append(slot)
             while True:
-                n = add_extras(self._scene, self._turn, slot, len(self._grown), event, self._n_extras)
+                n = add_extras(
+                    self._batch, self._candidates, self._filed, slot, len(self._grown), as_of.event, self._n_extras
+                )
                 if n != NEED_ROOM:
                     break
                 self._extras = with_room(self._extras, 2 * self._extras.size)
-                self._turn = self._turn._replace(extras=self._extras)
+                self._candidates = self._candidates._replace(extras=self._extras)
             self._n_extras = n
 
     def check(self) -> None:
         super().check()
         assert not self._widened.any()
-        assert self._turn is None
-        of_all, of_any = self._of_all(self.table.used_slots)
+        assert self._candidates is None
+        of_all, of_any = self._by_mode(self.table.used_slots)
         self._all.check(self._filed, of_all)
         self._any.check(self._filed, of_any)
 
@@ -212,12 +214,12 @@ class NearestEngine(KeptEngine):
         }
 
     def refile(self) -> None:
-        """File all subscriptions anew, by the balls that they have."""
+        """File all subscriptions again, by the ranges that they have."""
         self._start()
         self._filed = with_room(self._filed, self.table.slots.capacity)
         self._all.ensure_terms(self.context.vocabulary.capacity)
         self._build_all()
-        self._file_any(self._of_all(self.table.used_slots)[1])
+        self._file_any(self._by_mode(self.table.used_slots)[1])
 
     def state(self) -> State:
         own = {"verified": self._n_verified, "filed": self._filed}

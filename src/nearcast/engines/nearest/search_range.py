@@ -1,9 +1,9 @@
 """How far each Nearest subscription still looks: a box around its ball, kept where indexes read it.
 
-A message farther away than the floor of a buffer (`engines.results`) can no longer enter it, so the **ball** around the
+A message farther away than the floor of a buffer (`engines/kept`) can no longer enter it, so the **ball** around the
 place of the subscription with that radius is all that an index must cover. A buffer without a floor is **open**: its
 ball is everything. Balls shrink as better messages come, which only makes an old filing cover too much, and grow when a
-result is evaluated anew, which must be followed at once.
+subscription is evaluated again, which must be followed at once.
 
 Boxes are float32, rounded outward, and lie over wrapped longitudes under haversine: they filter, the distance decides.
 """
@@ -20,7 +20,7 @@ from nearcast.space.distance import EUCLIDEAN, wrap
 from nearcast.space.regions import circle_box
 
 _BLUR, _TINY = 2.4e-7, 1e-37  # float32 is off by less than this share of a coordinate, or than this near zero
-_HUGE = 3e38  # beyond it float32 knows only infinity
+_HUGE = 3e38  # beyond it float32 has only infinity
 NO_WORD = -1
 
 FILED = record(
@@ -28,9 +28,9 @@ FILED = record(
     ("y0", "f4"),
     ("x1", "f4"),
     ("y1", "f4"),
-    ("generation", "i4"),  # entries of another generation are dead; it never starts anew, so slots may be used again
+    ("generation", "i4"),  # entries of another generation are dead; it only grows, so slots may be used again
     ("n_rows", "i4"),  # entries of its generation
-    ("word", "i4"),  # that an entry's list does not settle, or NO_WORD
+    ("word", "i4"),  # that an entry's list does not decide on, or NO_WORD
     ("level", "u1"),  # of the cells that it is filed in
     packed=True,
 )

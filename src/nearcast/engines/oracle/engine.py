@@ -10,9 +10,12 @@ import numpy as np
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State
 from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
-from nearcast.engines.kept.engine import KeptEngine
-from nearcast.engines.live_search import LiveSearch, best_live, matching_similar, matching_within
-from nearcast.engines.oracle.match import Matches, keep_steps, match_similar, match_within
+from nearcast.engines.kept.engine import BatchInput, KeptEngine
+from nearcast.engines.kept.layout import AsOf
+from nearcast.engines.live_search import LiveSearch, matching_similar, matching_within
+from nearcast.engines.oracle.best_live import best_live
+from nearcast.engines.oracle.match import Matches, match_similar, match_within, take_events
+from nearcast.space.space import SpaceInput
 from nearcast.window.window import Steps
 
 _BATCH_ROOM = 4096  # least room for matches, beyond one for every subscription
@@ -38,8 +41,8 @@ class _NotifierOracle:
         self._n_matched = 0
 
     @property
-    def _where(self) -> tuple[int, float]:
-        return self.context.space.metric_code, self.context.space.max_distance
+    def _space(self) -> SpaceInput:
+        return self.context.space.kernel_input
 
     def publish(self, steps: Steps) -> Changes:
         table = self.table
@@ -53,7 +56,7 @@ class _NotifierOracle:
         event = 0
         while event < steps.arrivals.size:
             event, n = self._match(
-                steps, event, live.table.layout, table.layout, self._where, vocabulary.idf, self._search.dense(), room
+                steps, event, live.table.layout, table.layout, self._space, vocabulary.idf, self._search.dense(), room
             )
             found.append((room.events[:n].copy(), room.slots[:n].copy(), room.scores[:n].copy()))
         events, slots, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
@@ -120,22 +123,21 @@ class KeptOracle(KeptEngine):
         super().__init__(kind, table, context)
         self._n_tried = 0
 
-    def _take(self, steps: Steps, cursor: Longs) -> int:
-        code: int = keep_steps(
-            self.kind, steps, cursor, self.context.live.table.layout, self.table.layout, self._where,
-            (self.context.vocabulary.idf, self._scratch()), self._found, self.results.layout, self.results.policy,
-        )  # fmt: skip
-        return code
+    def _take_events(self, batch: BatchInput, cursor: Longs) -> int:
+        task: int = take_events(self.kind, batch, cursor, self._found, self.results.layout, self.results.policy)
+        return task
 
     def publish(self, steps: Steps) -> Changes:
         self._n_tried += int((steps.arrivals >= 0).sum()) * len(self.table)
         return super().publish(steps)
 
-    def _refill(self, slots: Ints, event: int, last: int, clock: int) -> None:
-        messages = self.context.live.table.layout
+    def _refill(self, slots: Ints, as_of: AsOf) -> None:
+        messages, context = self.context.live.table.layout, self.context
         for slot in slots.tolist():
-            found, ranks = best_live(self.kind, self.table, slot, self.results.limit(slot), self.context, last, clock)
-            self.results.put(slot, messages, found, ranks, event)
+            found, ranks = best_live(
+                self.kind, self.table, slot, self.results.limit(slot), context, as_of.last, as_of.clock
+            )
+            self.results.put(slot, messages, found, ranks, as_of.event)
 
     def stats(self) -> Stats:
         return {**super().stats(), "tried": self._n_tried}

@@ -1,4 +1,4 @@
-"""Every arrival against every subscription: the filter that filters nothing."""
+"""Checks every arrival against every subscription: the filter that filters nothing."""
 
 from __future__ import annotations
 
@@ -8,18 +8,7 @@ from nearcast.columns.arena import Floats, Ints
 from nearcast.columns.regions import CIRCLE
 from nearcast.columns.scores import gather, scatter, shares_word
 from nearcast.engines.exact import NO_MATCH, rank, similarity, within_matches
-from nearcast.engines.kept.engine import (
-    DONE,
-    FIND_ROOM,
-    FINDING,
-    LEAVING,
-    PHASE,
-    STEP,
-    end_event,
-    keep_found,
-    leave_expired,
-    note_found,
-)
+from nearcast.engines.kept.engine import FIND, FIND_ROOM, FOLLOW, STEP, note_found, run_events
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.regions import in_box
 
@@ -33,7 +22,7 @@ class Matches(NamedTuple):
 
 
 @kernel
-def match_within(steps, first, messages, subscriptions, where, idf, dense, out):
+def match_within(steps, first, messages, subscriptions, space, idf, dense, out):
     """Write who matches the arrivals from event `first` on; returns the event to go on with and the number written.
 
     Stops at the event for which there may be no room: every subscription could match it.
@@ -54,7 +43,7 @@ def match_within(steps, first, messages, subscriptions, where, idf, dense, out):
             # Handing a layout to a check costs 50 ns (2026-11-15), so what most subscriptions fail is asked right here.
             if row.region_kind != CIRCLE and not in_box(row.x0, row.y0, row.x1, row.y1, message.x, message.y):
                 continue
-            if within_matches(subscriptions, subscription, message, where, dense):
+            if within_matches(subscriptions, subscription, message, space, dense):
                 out.events[n], out.slots[n], out.scores[n] = event, subscription, float("nan")
                 n += 1
         gather(messages.terms, message.term_start, message.n_terms, dense)
@@ -62,7 +51,7 @@ def match_within(steps, first, messages, subscriptions, where, idf, dense, out):
 
 
 @kernel
-def match_similar(steps, first, messages, subscriptions, where, idf, dense, out):
+def match_similar(steps, first, messages, subscriptions, space, idf, dense, out):
     """As `match_within`, for `Similar`."""
     n = 0
     for event in range(first, steps.arrivals.size):
@@ -77,7 +66,7 @@ def match_similar(steps, first, messages, subscriptions, where, idf, dense, out)
             row = subscriptions.rows[subscription]
             if row.expires <= steps.clocks[event]:
                 continue
-            score = similarity(subscriptions, subscription, message, where, idf, dense)
+            score = similarity(subscriptions, subscription, message, space, idf, dense)
             if score >= subscriptions.scales[subscription].tau:
                 out.events[n], out.slots[n], out.scores[n] = event, subscription, score
                 n += 1
@@ -86,51 +75,40 @@ def match_similar(steps, first, messages, subscriptions, where, idf, dense, out)
 
 
 @kernel
-def find_everyone(kind, arrival, messages, subscriptions, where, idf, dense, found):
-    """Write every subscription that shares words with an arrival (slot, clock), as it asks for, and how it ranks it.
+def find_everyone(kind, batch, event, found):
+    """Write every subscription that shares words with an arrival, as it asks for, and how it ranks the arrival.
 
     Returns how many there are, or NEED_ROOM.
     """
-    slot, clock = arrival
-    message = messages.rows[slot]
+    messages, subscriptions, idf, dense = batch.messages, batch.subscriptions, batch.idf, batch.dense
+    message = messages.rows[batch.steps.arrivals[event]]
     if found.slots.size < subscriptions.rows.size:
         return NEED_ROOM
     n = 0
     scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
-    for subscription in range(subscriptions.rows.size):
-        row = subscriptions.rows[subscription]
-        if row.expires <= clock:
+    for slot in range(subscriptions.rows.size):
+        row = subscriptions.rows[slot]
+        if row.expires <= batch.steps.clocks[event]:
             continue
         if not shares_word(subscriptions.terms, row.term_start, row.n_terms, dense):
             continue
-        value = rank(kind, subscriptions, subscription, message, where, idf, dense)
+        value = rank(kind, subscriptions, slot, message, batch.space, idf, dense)
         if value != NO_MATCH:
-            found.slots[n], found.ranks[n] = subscription, value
+            found.slots[n], found.ranks[n] = slot, value
             n += 1
     gather(messages.terms, message.term_start, message.n_terms, dense)
     return n
 
 
 @kernel
-def keep_steps(kind, steps, cursor, messages, subscriptions, where, words, found, results, policy):
+def take_events(kind, batch, cursor, found, results, policy):
     """Take events from the cursor on into the results, until DONE or something is missing; then call again."""
-    idf, dense = words
-    while cursor[STEP] < steps.arrivals.size:
-        event = cursor[STEP]
-        if cursor[PHASE] == LEAVING:
-            code = leave_expired(steps, cursor, messages, subscriptions, results, policy)
-            if code != DONE:
-                return code
-        if cursor[PHASE] == FINDING:
-            n = 0
-            if steps.arrivals[event] >= 0:
-                arrival = (steps.arrivals[event], steps.clocks[event])
-                n = find_everyone(kind, arrival, messages, subscriptions, where, idf, dense, found)
-                if n == NEED_ROOM:
-                    return FIND_ROOM
+    while True:
+        task = run_events(batch, batch.steps.arrivals.size, cursor, found, results, policy)
+        if task == FIND:
+            n = find_everyone(kind, batch, cursor[STEP], found)
+            if n == NEED_ROOM:
+                return FIND_ROOM
             note_found(cursor, n)
-        code = keep_found(steps, cursor, messages, found, results, policy)
-        if code != DONE:
-            return code
-        end_event(cursor, results)
-    return DONE
+        elif task != FOLLOW:
+            return task

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from nearcast.columns.arena import Array, Floats, Ints, Longs, record
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.subscription_tables import PointLayout
+from nearcast.space.space import SpaceInput
 
 NODE = record(
     ("x0", "f8"),  # box around the points of all members below
@@ -145,7 +146,7 @@ class Known(NamedTuple):
     messages: MessageLayout
     subscriptions: PointLayout
     idf: Floats
-    where: tuple[int, float]  # metric, max_distance
+    where: SpaceInput
 
 
 class StampScratch(NamedTuple):

@@ -65,7 +65,7 @@ class StampIndex:
 
     def __init__(self, space: Space, settings: StampSettings) -> None:
         self.settings = settings
-        self.where = space.metric_code, space.max_distance
+        self.where = space.kernel_input
         self._draft = new_draft(0, 0)
         self.clear()
 

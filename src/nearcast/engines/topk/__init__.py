@@ -1,4 +1,4 @@
-"""`TopK` by Skype: who is told of a message, and how results outlive the messages that expire.
+"""`TopK` by Skype: which subscriptions a message concerns, and how results outlive the messages that expire.
 
 **Dissemination.** A message concerns a subscription only if its score reaches the floor of the subscription's buffer,
 and they share a word. Subscriptions are filed under each of their words. A word's subscriptions are cut into cells by
@@ -8,8 +8,8 @@ words from the rarest on, and each word skips the cells and groups whose keys ar
 first such key, and looks at what is left one by one. Only few of those are verified by the exact score.
 
 **Re-evaluation.** Buffers, floors and refills are shared with the other engine that keeps results, in `engines/kept`:
-`skyband.py` there tells how deep a buffer goes. When a floor changes, the subscription's postings move to the place in
-their groups that their new keys have, so that all bounds are right at every moment and nothing is rebuilt for it.
+`skyband.py` there explains how deep a buffer goes. When a floor changes, the subscription's postings move to the place
+in their groups that their new keys have, so that all bounds are right at every moment and nothing is rebuilt for it.
 
 | module | what it does |
 | --- | --- |
@@ -17,9 +17,10 @@ their groups that their new keys have, so that all bounds are right at every mom
 | `keys.py` | what subscriptions are filed under, and why |
 | `groups.py`, `build.py` | filing, taking out, cutting words into cells and groups |
 | `match.py` | a message finds its subscriptions |
-| `steps.py` | the kernel that takes events |
-| `index.py`, `engine.py` | the classes over it |
-| `moves.py`, `check.py`, `settings.py` | who has moved; a walker for tests; parameters |
+| `events.py` | the kernel that takes events into the results |
+| `skype_index.py` | `SkypeIndex`: owns the arrays and grows them |
+| `engine.py` | `TopKSkype`: the engine |
+| `settings.py`, `invariants.py` | parameters; assertions on the index, for tests |
 """
 
 from nearcast.engines.topk.engine import TopKSkype

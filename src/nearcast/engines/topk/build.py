@@ -1,4 +1,7 @@
-"""Words that have grown are cut into cells and groups anew; subscriptions are filed and taken out: kernels."""
+"""Files subscriptions under their words and takes them out; cuts words that have grown into cells and groups: kernels.
+
+Skype sections 5.1 (cells of a quadtree) and 5.3.1 (groups by alpha).
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,8 @@ from nearcast.engines.topk.keys import code_of, face_of, rest_of, tilt_of
 from nearcast.engines.topk.layout import BUILDS, CODE_BITS, HIDDEN_BITS, POSTING
 from nearcast.jit import allocating, kernel
 
-_GROWTH = 2  # a word is cut anew when it has so many times the postings, or has shrunk by the square of it
-_CROWD = 4  # a cell is cut anew when one of its groups has so many times the postings of a full cell
+_GROWTH = 2  # a word is cut again when its postings have grown by this factor, or have shrunk by its square
+_CROWD = 4  # a cell is cut again when one of its groups has this many times the postings of a full cell
 _DEPTH = 3 * CODE_BITS // 2 + 4  # ranges that wait while a square is cut into quarters, again and again
 
 
@@ -32,7 +35,7 @@ def group_size(shape):
 
 @kernel
 def has_outgrown(row, shape):
-    """Has a word so many postings more than when it was cut?"""
+    """Has a word many more postings than when it was cut?"""
     return row.n >= _GROWTH * max(row.built, group_size(shape))
 
 
@@ -87,7 +90,7 @@ def cut_groups(alphas, shape, lows):
 
 
 @allocating
-def collect(index, first, end, shape):
+def collect_postings(index, first, end, shape):
     """Copies of all postings of these groups of a word, their codes, and the order of these."""
     n = 0
     for at in range(first, end):
@@ -135,11 +138,11 @@ def fill_cell(index, first, copies, members):
 
 @allocating
 def recut(index, term, first, end, shape):
-    """Cut whole cells of a word anew: those of its groups from `first` to `end`.
+    """Cut whole cells of a word again: those of its groups from `first` to `end`.
 
     Returns False, and does nothing, if there is no room.
     """
-    copies, codes, order = collect(index, first, end, shape)
+    copies, codes, order = collect_postings(index, first, end, shape)
     n = order.size
     starts = np.empty(n + 1, dtype=np.int64)
     firsts = np.empty(n + 1, dtype=np.int64)
@@ -183,7 +186,7 @@ def recut(index, term, first, end, shape):
 
 @kernel
 def rebuild(index, term, shape):
-    """Cut a word into cells and groups anew; returns False, and does nothing, if there is no room."""
+    """Cut a word into cells and groups again; returns False, and does nothing, if there is no room."""
     row = index.lists[term]
     if not recut(index, term, np.int64(row.start), np.int64(row.start) + row.n_groups, shape):
         return False
@@ -192,10 +195,10 @@ def rebuild(index, term, shape):
 
 
 @kernel
-def thin_out(index, term, slot, shape):
-    """Cut the cell that a subscription belongs to anew if it is crowded; returns False if there is no room for that.
+def recut_crowded(index, term, slot, shape):
+    """Cut the cell that a subscription belongs to again if it is crowded; returns False if there is no room for that.
 
-    Most cells are not until the whole word is cut anew: this is for one place that grows much faster than the word.
+    Most cells are not until the whole word is cut again: this is for one place that grows much faster than the word.
     """
     face = index.faces[slot]
     first, at = find_group(index, term, code_of(face, slot, shape), face.alpha)
@@ -205,8 +208,8 @@ def thin_out(index, term, slot, shape):
 
 
 @kernel
-def make_ready(index, subscriptions, slot, shape):
-    """Cut the words of a subscription anew that have outgrown their cells; is there room then to file it?"""
+def prepare_words(index, subscriptions, slot, shape):
+    """Cut those words of a subscription again that have outgrown their cells; is there room then to file it?"""
     row = subscriptions.rows[slot]
     n_postings = 0
     for i in range(row.term_start, row.term_start + row.n_terms):
@@ -215,7 +218,7 @@ def make_ready(index, subscriptions, slot, shape):
         if own.n_groups > 0:
             if has_outgrown(own, shape) and not rebuild(index, term, shape):
                 return False
-            if not thin_out(index, term, slot, shape):
+            if not recut_crowded(index, term, slot, shape):
                 return False
             n_postings += block_room(block_class(own.n + 1))
         else:
@@ -234,7 +237,7 @@ def file_many(index, slots, first, subscriptions, idf, buffers, shape):
         row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
         face = index.faces[slot]
         face_of(face, row, scale, buffers[slot].floor, shape.metric)
-        if not make_ready(index, subscriptions, slot, shape):
+        if not prepare_words(index, subscriptions, slot, shape):
             return i
         code = code_of(face, slot, shape)
         for j in range(row.term_start, row.term_start + row.n_terms):
@@ -244,7 +247,7 @@ def file_many(index, slots, first, subscriptions, idf, buffers, shape):
 
 @kernel
 def unfile_many(index, slots, subscriptions, shape):
-    """Take subscriptions out; words that have shrunk are cut anew where there is room."""
+    """Take subscriptions out; words that have shrunk are cut again where there is room."""
     for slot in slots:
         row = subscriptions.rows[slot]
         code = code_of(index.faces[slot], slot, shape)

@@ -8,12 +8,12 @@ from nearcast.columns.arena import Ints, Longs, State, with_room
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import Changes, EngineContext, Stats
 from nearcast.engines.exact import TOPK
-from nearcast.engines.kept.engine import KeptEngine, policy_of
-from nearcast.engines.topk.events import take_steps
+from nearcast.engines.kept.engine import BatchInput, KeptEngine, policy_of
+from nearcast.engines.kept.layout import AsOf
+from nearcast.engines.topk.events import take_events
 from nearcast.engines.topk.invariants import check_index
 from nearcast.engines.topk.layout import CANDIDATE, MANY
 from nearcast.engines.topk.match import Probe
-from nearcast.engines.topk.moves import moved
 from nearcast.engines.topk.settings import SkypeSettings
 from nearcast.engines.topk.skype_index import SkypeIndex
 from nearcast.window.window import Steps
@@ -51,14 +51,14 @@ class TopKSkype(KeptEngine):
         self._file(self.table.used_slots)
 
     def fill(self, slots: Ints) -> Changes:
-        elsewhere = moved(self.index.layout.faces, slots, self.table.layout.rows, self.index.shape.metric)
+        elsewhere = self.index.moved(slots, self.table.layout.rows)
         if elsewhere.size:
             self.index.unfile(elsewhere, self.table.layout)
             self._file(elsewhere)
         return super().fill(slots)
 
-    def _refill(self, slots: Ints, event: int, last: int, clock: int) -> None:
-        super()._refill(slots, event, last, clock)
+    def _refill(self, slots: Ints, as_of: AsOf) -> None:
+        super()._refill(slots, as_of)
         self.index.refile(slots, self.table.layout, self.context.vocabulary.idf, self.results.layout.buffers)
 
     def publish(self, steps: Steps) -> Changes:
@@ -75,17 +75,15 @@ class TopKSkype(KeptEngine):
         )
         return super().publish(steps)
 
-    def _take(self, steps: Steps, cursor: Longs) -> int:
-        code: int = take_steps(
-            (self.index.layout, self.index.shape), steps, cursor,
-            (self.context.live.table.layout, self.table.layout), self._where,
-            (self.context.vocabulary.idf, self._scratch(), self.settings.prune_groups), (self._probe, self._found),
-            (self.results.layout, self.results.policy),
+    def _take_events(self, batch: BatchInput, cursor: Longs) -> int:
+        task: int = take_events(
+            self.index.layout, self.index.shape, batch, cursor, self._probe, self._found, self.results.layout,
+            self.results.policy,
         )  # fmt: skip
-        return code
+        return task
 
-    def _find_more(self) -> None:
-        super()._find_more()
+    def _grow_found(self) -> None:
+        super()._grow_found()
         self._probe = self._probe._replace(candidates=np.zeros(2 * self._probe.candidates.size, CANDIDATE))
 
     def check(self) -> None:

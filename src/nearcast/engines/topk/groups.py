@@ -1,7 +1,7 @@
-"""Postings go into the groups of their words, out of them, and to other places in them: kernels.
+"""Puts postings into the groups of their words, takes them out, and moves them inside their groups: kernels.
 
 All bounds of a group stay right in place: a key that falls, or a posting that comes, moves them at once; what they lose
-when a posting leaves is won back when the word is cut anew.
+when a posting leaves is won back when the word is cut again.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from nearcast.jit import kernel
 
 @kernel
 def write_posting(posting, slot, face, rest):
-    """Write a word of a subscription, of which `rest_of` says how it goes on."""
-    own, after, bits, n_hidden = rest
-    posting.mark, posting.bits = (np.int64(slot) << HIDDEN_BITS) + min(n_hidden, MANY), bits
+    """Write the posting of a word of a subscription."""
+    posting.mark, posting.bits = (np.int64(slot) << HIDDEN_BITS) + min(rest.n_hidden, MANY), rest.bits
     posting.key = posting_key(face, rest)
-    posting.own, posting.after = share_of(own), share_of(after)
+    posting.own, posting.after = share_of(rest.own), share_of(rest.after)
     posting.x, posting.y, posting.z, posting.floor, posting.alpha = face.x, face.y, face.z, face.floor, face.alpha
 
 
 @kernel
 def posting_key(face, rest):
     """What a word of a subscription is sorted by."""
-    return key_of(np.float64(face.floor), np.float64(face.alpha), reach_of(rest[0], rest[1]))
+    return key_of(np.float64(face.floor), np.float64(face.alpha), reach_of(rest.own, rest.after))
 
 
 @kernel
@@ -102,7 +101,7 @@ def shift_hole(postings, start, end, hole, key):
 
 
 @kernel
-def open_place(index, at, key):
+def insert_position(index, at, key):
     """A free position for a key in a group, which moves to a larger block when full; room was promised."""
     group = index.groups[at]
     postings = index.postings
@@ -159,7 +158,7 @@ def file_posting(index, slot, term, code, rest):
         clear_group(index.groups[row.start], 0, -1.0)
     face = index.faces[slot]
     first, at = find_group(index, term, code, face.alpha)
-    write_posting(index.postings[open_place(index, at, posting_key(face, rest))], slot, face, rest)
+    write_posting(index.postings[insert_position(index, at, posting_key(face, rest))], slot, face, rest)
     index.groups[at].tilt = min(index.groups[at].tilt, tilt_of(np.float64(face.alpha)))
     widen_cell(index.groups[first], face)
     bound_cell(index.groups, first)
@@ -182,7 +181,7 @@ def unfile_posting(index, slot, term, code):
 
 @kernel
 def refile(index, subscriptions, idf, slot, floor, shape):
-    """The floor of a subscription, as the filter knows it, has changed: move its postings to where they belong now."""
+    """The floor of a subscription, as the filter uses it, has changed: move its postings to where they belong now."""
     terms, counts, postings = subscriptions.terms, subscriptions.counts, index.postings
     row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
     face = index.faces[slot]

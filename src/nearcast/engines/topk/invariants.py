@@ -1,4 +1,4 @@
-"""The index and the subscriptions go in; nothing comes out, unless they contradict each other: then AssertionError."""
+"""Asserts that the index and the subscriptions agree; for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that subscriptions are filed under: how much text a subscription needs at least, and where it lies: kernels.
+"""Computes what subscriptions are filed under: how much text each needs at least, and where it lies: kernels.
 
 A message m enters the buffer of subscription s if floor <= alpha S + (1 - alpha) T, with S the nearness and T the
 cosine. So T must reach need + tilt (1 - S), where need = (floor - alpha) / (1 - alpha) and tilt = alpha / (1 - alpha).
@@ -10,6 +10,7 @@ tilt (1 - S), no message's rest of words from w on is long enough.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,7 @@ _LOOSE = 1e-12
 _BLUR = 1e-6  # relative; more than a float32 is off
 _SHARP = 1e-9  # an alpha that is nearer to 1 leaves nothing to the text
 _STEEPEST = 1e9
-_FARTHEST = 1e38  # float32 knows no point much farther out
+_FARTHEST = 1e38  # float32 holds no point much farther out
 _ALPHA_BLUR = 1e-7  # more than a float32 between 0 and 1 is off
 
 
@@ -40,7 +41,7 @@ def share_of(value):
 
 @kernel
 def point_of(metric, x, y):
-    """The point of a place, drawn to where float32 knows it: no two points lie farther apart for that."""
+    """The point of a place, drawn into the range of float32: no two points lie farther apart for that."""
     x, y, z = to_point(metric, x, y)
     return (
         min(max(x, -_FARTHEST), _FARTHEST),
@@ -51,7 +52,7 @@ def point_of(metric, x, y):
 
 @kernel
 def floor_of(floor):
-    """The floor as the filter knows it.
+    """The floor as the filter uses it.
 
     Alphas are rounded to float32, which changes a score by less than `_ALPHA_BLUR`: whoever reaches the floor with the
     subscription's own alpha reaches this one with the rounded alpha.
@@ -61,7 +62,7 @@ def floor_of(floor):
 
 @kernel
 def face_of(face, row, scale, floor, metric):
-    """Write what the filter knows of a subscription: all keys and bounds are taken from it, never from the table."""
+    """Write what the filter reads of a subscription: all keys and bounds are taken from it, never from the table."""
     x, y, z = point_of(metric, row.x, row.y)
     face.x, face.y, face.z = np.float32(x), np.float32(y), np.float32(z)
     face.floor, face.alpha = floor_of(floor), np.float32(scale.share)
@@ -88,13 +89,18 @@ def n_bits(bits):
     return ((bits * 0x01010101) >> 24) & 0xFF
 
 
+class Rest(NamedTuple):
+    """A subscription from one of its words on."""
+
+    own: float  # weight of the word in the subscription's unit vector
+    after: float  # length of that vector after the word
+    bits: int  # of the words after it
+    n_hidden: int  # how many of these share a bit with another
+
+
 @kernel
 def rest_of(terms, counts, row, scale, idf, at):
-    """A subscription from one of its words on.
-
-    Returns the word's weight in its unit vector, the length of that vector after it, the bits of the words after it,
-    and how many of these share a bit with another.
-    """
+    """The `Rest` of a subscription from its word at a position on."""
     term = terms[at]
     weight = idf[term]
     total = 0.0
@@ -105,7 +111,7 @@ def rest_of(terms, counts, row, scale, idf, at):
             total += (counts[i] * other) * (counts[i] * other)
             n_rest += 1
             bits |= bit_of(terms[i])
-    return counts[at] * weight / scale.norm, math.sqrt(total) / scale.norm, bits, n_rest - n_bits(bits)
+    return Rest(counts[at] * weight / scale.norm, math.sqrt(total) / scale.norm, bits, n_rest - n_bits(bits))
 
 
 @kernel

@@ -65,7 +65,7 @@ WHOLE = 2**16 - 1
 HIDDEN_BITS = 3
 MANY = (1 << HIDDEN_BITS) - 1  # words, or more
 CANDIDATE = record(
-    ("near", "f8"),  # at most so near
+    ("near", "f8"),  # its spatial similarity, or more
     ("slot", "i4"),
     ("word", "i4"),  # which of the message's words found it
     ("floor", "f4"),
@@ -89,10 +89,11 @@ class SubscriptionLayout(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """How words are cut, and where the curve runs."""
+    """How words are cut and searched, and where the curve runs."""
 
     cell: int  # most postings of a cell when it is cut
     groups: int  # of a full cell
+    prune_groups: bool  # whether cells and groups are skipped as a whole
     metric: int
     x: float
     y: float

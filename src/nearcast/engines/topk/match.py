@@ -1,4 +1,4 @@
-"""A message goes in; the subscriptions whose buffers it may enter come out, with its exact ranks: kernels.
+"""Finds the subscriptions whose buffers a message may enter, and ranks the message exactly for each: kernels.
 
 Words are taken from the rarest on. For each, cells, groups and postings are skipped whose keys say that the rest of the
 message from this word on is too short for them, wherever it lies or at least from as far away as it is. What is left is
@@ -34,11 +34,11 @@ from nearcast.space.hilbert import at_least, box_squared
 
 _LOOSE = 1e-12
 _BLUR = 4e-7  # relative; more than a float32 point is off
-_AHEAD = 8  # what is looked at so much later is fetched
+_AHEAD = 8  # candidates between the steps of reading ahead
 _FETCHED = (0, 2, 4, 6)  # postings whose lines of the processor's cache are fetched, for all groups of a cell at once
 
 
-class Aim(NamedTuple):
+class MessagePoint(NamedTuple):
     """A message's point and the space."""
 
     x: float
@@ -49,19 +49,36 @@ class Aim(NamedTuple):
     max_distance: float
 
 
+class MessageWord(NamedTuple):
+    """One of a message's words."""
+
+    position: int  # among its words, the rarest first
+    unit: float  # its weight in the message's unit vector, by WHOLE
+    bits: int  # of the words after it
+
+
+class GroupSpan(NamedTuple):
+    """Where the postings of a group lie, and how far they are looked at."""
+
+    start: int
+    end: int
+    added: float  # what the distance of the cell adds to every key
+    most: float  # the scan ends at the first sum, since keys are sorted, that exceeds this
+
+
 class Probe(NamedTuple):
     """Scratch for one message."""
 
     words: Ints  # int32[n]: its words, the rarest first
     units: Floats  # float64[n]: their weights in its unit vector
     reaches: Floats  # float64[n]: length of its unit vector from each word on
-    tails: Floats  # float64[n * (MANY + 1)]: by word and number of others: how long so many after it can be, by WHOLE
+    tails: Floats  # float64[n * (MANY + 1)]: by word and n: how long n of the words after it can be, by WHOLE
     bits: Longs  # int64[n]: of the words after each
     candidates: Array  # CANDIDATE[]
 
 
 @kernel
-def line_up(messages, message, idf, probe):
+def sort_words(messages, message, idf, probe):
     """Write the words of a message, the rarest first, and their unit weights: a shell sort."""
     words, units = probe.words, probe.units
     n = message.n_terms
@@ -111,72 +128,66 @@ def measure_rests(probe, n):
 
 
 @kernel
-def nearness(aim, squared):
-    """What the nearness of the message does not exceed to a subscription whose rounded point lies so far off, squared.
+def ssim_bound(point, squared):
+    """What the similarity of the message's place does not exceed, for a subscription at this squared distance.
 
-    A point is rounded by a share of what it lies from the origin: no more than the message does, and the way to it.
+    A point is rounded by a share of its distance from the origin: no more than that of the message, and the way to it.
     """
-    away = max(0.0, math.sqrt(squared) * (1.0 - _BLUR) - aim.blur)
-    return max(0.0, 1.0 - at_least(aim.metric, away * away) / aim.max_distance) + _LOOSE
+    away = max(0.0, math.sqrt(squared) * (1.0 - _BLUR) - point.blur)
+    return max(0.0, 1.0 - at_least(point.metric, away * away) / point.max_distance) + _LOOSE
 
 
 @kernel
-def sift_group(postings, span, limits, aim, own, tails, room):
-    """Add the subscriptions of a group that may want the message to the candidates; returns how many there are then.
+def scan_group(postings, span, point, word, tails, candidates, n):
+    """Add the subscriptions of a group that may want the message to the `n` candidates.
 
-    `span` is where the group's postings lie; `limits` are what the cell's distance adds to every key, and where the
-    group ends: at the first key, since keys are sorted, that exceeds it; `own` is the message's word, its weight by
-    WHOLE and the bits of the words after it, `tails` how long these can be; `room` are candidates and how many there
-    are. Returns also how many subscriptions were looked at. Takes no layout: when it did, a seventh of the time of a
-    message went into counting references to arrays (2026-11-16).
+    `tails` says how long the message's vector can be after the word. Returns how many candidates there are then, and
+    how many subscriptions were looked at. Takes no layout: when it did, a seventh of the time of a message went into
+    counting references to arrays (2026-11-16).
 
     Paper: [SKYPE] section 5.2, theorems 1 and 2; section 5.3.2, theorem 4.
     Departs: places are compared as they are, instead of by inner and outer bounds; the words after this one count by
     how many the two can share at most, by their bits, instead of by the maximal weight.
     """
-    start, end = span
-    lack, last = limits
-    word, unit, bits = own
-    candidates, n = room
-    at = start
-    while at < end and postings[at].key + lack <= last:
+    at = span.start
+    while at < span.end and postings[at].key + span.added <= span.most:
         posting = postings[at]
         at += 1
-        n_shared = n_bits(np.int64(posting.bits) & bits)
+        n_shared = n_bits(np.int64(posting.bits) & word.bits)
         if n_shared > 0:
             n_shared = min(n_shared + (posting.mark & MANY), MANY)
-        text = posting.own * unit + posting.after * tails[n_shared]
-        dx, dy, dz = np.float64(posting.x) - aim.x, np.float64(posting.y) - aim.y, np.float64(posting.z) - aim.z
-        near = nearness(aim, dx * dx + dy * dy + dz * dz)
+        text = posting.own * word.unit + posting.after * tails[n_shared]
+        dx, dy, dz = np.float64(posting.x) - point.x, np.float64(posting.y) - point.y, np.float64(posting.z) - point.z
+        near = ssim_bound(point, dx * dx + dy * dy + dz * dz)
         alpha = np.float64(posting.alpha)
         if alpha * near + (1.0 - alpha) * text + _LOOSE >= posting.floor:
             candidate = candidates[n]
-            candidate.slot, candidate.word, candidate.near = posting.mark >> HIDDEN_BITS, word, near
+            candidate.slot, candidate.word, candidate.near = posting.mark >> HIDDEN_BITS, word.position, near
             candidate.floor = posting.floor
             n += 1
-    return n, at - start
+    return n, at - span.start
 
 
 @kernel
-def sift_word(index, word, aim, probe, n, prune):
+def scan_word(index, position, point, probe, n, prune_groups):
     """Look through the cells of one of the message's words; returns the number of candidates, or NEED_ROOM.
 
     Paper: [SKYPE] section 5.4, algorithm 1; section 5.3, theorem 3 and lemma 6.
     Departs: lemma 6 takes the text that the word leaves possible, instead of 1.
     """
     groups, candidates, work, postings = index.groups, probe.candidates, index.work, index.postings
-    row = index.lists[probe.words[word]]
-    reach = probe.reaches[word]
-    own = (word, probe.units[word] / WHOLE * (1.0 + _LOOSE), probe.bits[word])
-    tails = probe.tails[word * (MANY + 1) : (word + 1) * (MANY + 1)]
+    row = index.lists[probe.words[position]]
+    reach = probe.reaches[position]
+    word = MessageWord(position, probe.units[position] / WHOLE * (1.0 + _LOOSE), probe.bits[position])
+    tails = probe.tails[position * (MANY + 1) : (position + 1) * (MANY + 1)]
     at = np.int64(row.start)
     end = at + row.n_groups
     while at < end:
         first = groups[at]
         after = at + first.n_more + 1
-        lack = max(0.0, 1.0 - nearness(aim, box_squared(aim.x, aim.y, aim.z, first)))
+        lack = max(0.0, 1.0 - ssim_bound(point, box_squared(point.x, point.y, point.z, first)))
         work[CELLS] += 1
-        if prune and first.cell_key + first.cell_tilt * lack > reach:
+        if prune_groups and first.cell_key + first.cell_tilt * lack > reach:
             work[CELLS_SKIPPED] += 1
             at = after
             continue
@@ -188,29 +199,28 @@ def sift_word(index, word, aim, probe, n, prune):
             group = groups[at]
             added = group.tilt * lack
             at += 1
-            if prune and group.key + added > reach:
+            if prune_groups and group.key + added > reach:
                 work[GROUPS_SKIPPED] += 1
                 continue
             if n + group.n > candidates.size:
                 return NEED_ROOM
-            span = (np.int64(group.start), np.int64(group.start) + group.n)
-            limits = (added, reach if prune else np.inf)
-            n, n_visited = sift_group(postings, span, limits, aim, own, tails, (candidates, n))
+            start = int(np.int64(group.start))
+            span = GroupSpan(start, start + group.n, added, reach if prune_groups else np.inf)
+            n, n_visited = scan_group(postings, span, point, word, tails, candidates, n)
             work[VISITED] += n_visited
     return n
 
 
 @kernel
-def verify(candidates, arrival, messages, subscriptions, where, words, found):
+def verify(batch, event, candidates, words, found):
     """Write the candidates whose buffers the message enters, and its ranks; returns their number.
 
     A subscription is taken by the first word that it shares, since what that word lets pass no other need look at.
-    `arrival` is (message, clock), `words` are idf, the scattered message, and its words, the rarest first.
+    `words` are those of the message, the rarest first; the message is scattered.
     """
-    slot, clock = arrival
-    idf, dense, ordered = words
-    message = messages.rows[slot]
-    rows, scales, terms, counts = subscriptions
+    idf, dense, clock = batch.idf, batch.dense, batch.steps.clocks[event]
+    message = batch.messages.rows[batch.steps.arrivals[event]]
+    rows, scales, terms, counts = batch.subscriptions
     n = 0
     for i in range(candidates.size):
         if i + 2 * _AHEAD < candidates.size:
@@ -223,7 +233,7 @@ def verify(candidates, arrival, messages, subscriptions, where, words, found):
         row = rows[candidate.slot]
         if row.expires <= clock:
             continue
-        first = ordered[candidate.word]
+        first = words[candidate.word]
         dot = 0.0
         for j in range(row.term_start, row.term_start + row.n_terms):
             term = terms[j]
@@ -239,7 +249,7 @@ def verify(candidates, arrival, messages, subscriptions, where, words, found):
         floor = np.float64(candidate.floor)
         if scale.share * candidate.near + (1.0 - scale.share) * text + _LOOSE < floor:
             continue
-        value = rank(TOPK, subscriptions, candidate.slot, message, where, idf, dense)
+        value = rank(TOPK, batch.subscriptions, candidate.slot, message, batch.space, idf, dense)
         if value >= floor:  # a little below that of the buffer, which has the last word
             found.slots[n], found.ranks[n] = candidate.slot, value
             n += 1
@@ -247,28 +257,26 @@ def verify(candidates, arrival, messages, subscriptions, where, words, found):
 
 
 @kernel
-def find(index, arrival, messages, subscriptions, where, words, probe, found):
-    """Write who may want an arrival (message, clock), and how it ranks; returns their number, or NEED_ROOM.
-
-    `words` are idf, scratch for the scattered message, and whether cells and groups are skipped as a whole.
-    """
-    idf, dense, prune = words
-    message = messages.rows[arrival[0]]
-    line_up(messages, message, idf, probe)
+def find(index, batch, event, prune_groups, probe, found):
+    """Write who may want the arrival of an event, and how it ranks; returns their number, or NEED_ROOM."""
+    messages, space, idf, dense = batch.messages, batch.space, batch.idf, batch.dense
+    message = messages.rows[batch.steps.arrivals[event]]
+    sort_words(messages, message, idf, probe)
     measure_rests(probe, message.n_terms)
-    x, y, z = point_of(where[0], message.x, message.y)
-    aim = Aim(x, y, z, _BLUR * (abs(x) + abs(y) + abs(z)), where[0], where[1])
+    x, y, z = point_of(space.metric, message.x, message.y)
+    point = MessagePoint(x, y, z, _BLUR * (abs(x) + abs(y) + abs(z)), space.metric, space.max_distance)
     n = 0
-    for word in range(message.n_terms):
-        if probe.words[word] < index.lists.size and index.lists[probe.words[word]].n_groups > 0:
-            n = sift_word(index, word, aim, probe, n, prune)
+    for position in range(message.n_terms):
+        term = probe.words[position]
+        if term < index.lists.size and index.lists[term].n_groups > 0:
+            n = scan_word(index, position, point, probe, n, prune_groups)
             if n == NEED_ROOM:
                 return n
     if n > found.slots.size:
         return NEED_ROOM
     scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
     index.work[CANDIDATES] += n
-    n = verify(probe.candidates[:n], arrival, messages, subscriptions, where, (idf, dense, probe.words), found)
+    n = verify(batch, event, probe.candidates[:n], probe.words, found)
     gather(messages.terms, message.term_start, message.n_terms, dense)
     index.work[VERIFIED] += n
     return n

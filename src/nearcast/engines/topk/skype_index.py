@@ -11,6 +11,7 @@ from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.blocks import N_HEADS, USED
 from nearcast.engines.topk.build import file_many, unfile_many
 from nearcast.engines.topk.events import refile_many
+from nearcast.engines.topk.keys import point_of
 from nearcast.engines.topk.layout import (
     BUILDS,
     CANDIDATES,
@@ -30,6 +31,7 @@ from nearcast.engines.topk.layout import (
     SubscriptionLayout,
 )
 from nearcast.engines.topk.settings import SkypeSettings
+from nearcast.jit import kernel
 from nearcast.space.space import Space
 from nearcast.window.index.index import frame_of
 
@@ -48,6 +50,15 @@ _WORK = {
 }
 
 
+@kernel
+def mark_moved(faces, slots, rows, metric, marks):
+    """Set marks[i] where the point of a subscription is not that of its row, as far as float32 tells."""
+    for i in range(slots.size):
+        face, row = faces[slots[i]], rows[slots[i]]
+        x, y, z = point_of(metric, row.x, row.y)
+        marks[i] = np.float32(x) != face.x or np.float32(y) != face.y or np.float32(z) != face.z
+
+
 class SkypeIndex:
     """Subscriptions by word, place, alpha and floor."""
 
@@ -57,7 +68,9 @@ class SkypeIndex:
         if space.metric == "haversine":  # latitudes are taken by their sines
             y, top = (math.sin(math.radians(lat)) for lat in space.bounds[1::2])
             y_scale = 1.0 / (top - y) if top > y else 0.0
-        self.shape = Shape(settings.cell, settings.groups, frame.metric, frame.x, y, frame.x_scale, y_scale)
+        self.shape = Shape(
+            settings.cell, settings.groups, settings.prune_groups, frame.metric, frame.x, y, frame.x_scale, y_scale
+        )
         self._work = np.zeros(N_WORK, dtype=np.int64)
         self.clear()
 
@@ -106,6 +119,12 @@ class SkypeIndex:
     def refile(self, slots: Ints, subscriptions: PointLayout, idf: Floats, buffers: Array) -> None:
         """File subscriptions under the floors that their buffers have now, where these have moved in this event."""
         refile_many(self.layout, subscriptions, idf, slots, buffers, self.shape)
+
+    def moved(self, slots: Ints, rows: Array) -> Ints:
+        """The subscriptions among these that lie elsewhere than they are filed."""
+        marks = np.zeros(slots.size, dtype=np.bool_)
+        mark_moved(self.layout.faces, slots, rows, self.shape.metric, marks)
+        return slots.compress(marks)
 
     def _used(self) -> SubscriptionLayout:
         old = self.layout

@@ -1,7 +1,7 @@
 """`Within` by AP-Tree and AP+-Tree: a message meets only the subscriptions that its words and its place lead to.
 
 A subscription becomes one *entry* for each clause of its expression: a box around its region and its rarest words
-(`entries`). Entries are filed in a tree (`layout`, `trace`):
+(`entries`). Entries are filed in a tree (`layout`, `arrays`, `paths`):
 
 - a *keyword node* cuts the words at one offset into intervals, its *cuts*; an entry goes to the cut of its word there,
   or to the *dummy* if it has no word left;
@@ -9,25 +9,24 @@ A subscription becomes one *entry* for each clause of its expression: a box arou
   the dummy if its box holds the whole region;
 - a *leaf* is a list of entries.
 
-Which of the two a node is, and where its cuts and lines lie, is what costs a message least (`choose`, `cuts`, `grid`):
-the entries behind every part, times the chance that a message goes there, taken from messages that arrived lately
-(`sample`) and from the subscriptions themselves. Lists become trees from the top (`build`, `building`).
+Which of the two a node is, and where its cuts and lines lie, is what costs a message least (`build`): the entries
+behind every part, times the probability that a message goes there, taken from messages that arrived recently and from
+the subscriptions themselves.
 
-Messages go down together, level by level, so that memory answers many of them at once (`waves`): each follows the cuts
-that its words hit and the cell that holds it. The leaves where it ends are scanned (`match`), boxes first, then
+Messages go down together, level by level, so that memory answers many of them at once (`descend`): each follows the
+cuts that its words hit and the cell that holds it. The leaves where it ends are scanned (`match`), boxes first, then
 the words of those that hold the place.
 
-Entries come and go (`filing`). Leaves that grow long are partitioned, nodes that empty become leaves again, and a
-subtree whose weights have drifted is built anew beside the old one, some rows with every call (`drift`, `rebuild`,
-`upkeep`, `tree`). Words are ranked rarest first, anew with every new root (`order`).
+Entries come and go (`upkeep`). Leaves that grow long are partitioned, nodes that empty become leaves again, and a
+subtree whose weights have drifted is built again beside the old one, some rows with every call (`ap_tree`). Words are
+ranked rarest first, again with every new root (`word_order`).
 
-With a window, live messages are listed with the leaves that they came to (`messages`, `lists`), so that a subscription
-that moves or is new finds them where it is filed (`moves`, `compare`, `telling`). A list knows since when it is
-complete; whoever needs older messages asks the message index of the window. How subscriptions move (`velocity`) makes
-cutting by space dearer (`motion`).
+With a window, live messages are listed with the leaves that they reach, so that a subscription that moves or is new
+finds them where it is filed (`moving`). A list knows since when it is complete; older messages are found by the message
+index of the window. How subscriptions move makes cutting by space more expensive.
 
 Every entry decides alone where its float32 box and inline words suffice; the exact check of the query kind decides the
-rest.
+rest. `invariants` asserts that all this is consistent.
 """
 
 from nearcast.engines.within.engine import WithinApTree

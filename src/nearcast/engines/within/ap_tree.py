@@ -1,4 +1,7 @@
-"""The AP-Tree: entries are built into it at once, come and go one by one, and it keeps itself in shape."""
+"""The AP-Tree: `ApTree` builds it, inserts and removes entries, and maintains it.
+
+Paper: [APTREE] sections 3.3.4 and 3.3.5.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,17 @@ from nearcast.columns.arena import Array, Ints, State, with_room
 from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import EngineContext
 from nearcast.engines.within.arrays import TreeArrays
-from nearcast.engines.within.build.builder import Building
-from nearcast.engines.within.build.partition_cost import EVEN_CUTS, HEURISTIC_CUTS, OPTIMAL_CUTS
+from nearcast.engines.within.build.builder import TreeBuilder
+from nearcast.engines.within.build.layout import (
+    BY_COST,
+    EVEN_CUTS,
+    HEURISTIC_CUTS,
+    OPTIMAL_CUTS,
+    WORDS_FIRST,
+    Plan,
+)
+from nearcast.engines.within.build.layout import SPACE_FIRST as BY_SPACE_FIRST
 from nearcast.engines.within.build.recent_messages import RecentMessages
-from nearcast.engines.within.build.tasks import BY_COST, WORDS_FIRST, Plan
-from nearcast.engines.within.build.tasks import SPACE_FIRST as BY_SPACE_FIRST
 from nearcast.engines.within.layout import (
     CURSOR,
     ENTRY,
@@ -27,7 +36,7 @@ from nearcast.engines.within.layout import (
     VERSION,
     TreeLayout,
 )
-from nearcast.engines.within.moving.leaf_lists import Lists
+from nearcast.engines.within.moving.leaf_lists import LeafLists
 from nearcast.engines.within.moving.velocity import Velocities
 from nearcast.engines.within.settings import (
     COST,
@@ -42,29 +51,35 @@ from nearcast.engines.within.settings import (
 from nearcast.engines.within.upkeep.drift import drift
 from nearcast.engines.within.upkeep.insert_remove import (
     DRIFTING,
-    NEED_LATE,
+    NEED_DEFERRED,
     NEED_PATH,
     OVERFULL,
-    THIN,
+    UNDERFULL,
+    LeafLimits,
     Work,
     insert_entries,
     remove_entries,
 )
-from nearcast.engines.within.upkeep.long_leaves import settle
+from nearcast.engines.within.upkeep.long_leaves import apply_deferred, by_leaf
 from nearcast.engines.within.upkeep.rebuild import Rebuild
-from nearcast.engines.within.upkeep.subtree import clear, collect, passes, replace, way_to
+from nearcast.engines.within.upkeep.subtree import (
+    clear_below,
+    collect_entries,
+    filed_below,
+    path_to_root,
+    replace_subtree,
+)
 from nearcast.engines.within.word_order import WordOrder
 from nearcast.jit import NEED_ROOM
 
 _CUTS = {HEURISTIC: HEURISTIC_CUTS, OPTIMAL: OPTIMAL_CUTS, EVEN: EVEN_CUTS}
 _PRIORITIES = {COST: BY_COST, KEYWORD_FIRST: WORDS_FIRST, SPACE_FIRST: BY_SPACE_FIRST}
-_MOST_COPIES = 3.0  # of an entry in the leaves that one word leads to; more would cost more memory than they save time
 _LEAST_SHARE = 0.001  # of all entries below a node that is worth rebuilding (section 5.1.3)
 _ROWS_PER_EVENT = 16  # rows of a rebuild handled for every event of a call
 _ROWS_PER_CALL = (4096, 32_768)  # at least and at most in one call
-_ROWS_EARNED = 4  # by every event since the last rebuild; what drifted waits until its rows are earned
-_LISTED_PER_ENTRY = 16  # at most so many live messages for one entry are sent through a new tree at once
-_MOST_LATE = 1024  # entries that wait for which room is kept
+_ROWS_EARNED = 4  # by every event; a subtree that drifted waits until as many rows as it has are earned
+_LISTED_PER_ENTRY = 16  # live messages for each entry that are listed with a new tree at most
+_DEFERRED_ROOM = 1024  # deferred changes that room is kept for
 _ALL_SLOTS = np.zeros(0, dtype=np.bool_)
 
 
@@ -76,18 +91,18 @@ class ApTree:
         self.context = context
         self.settings = settings
         listing = context.live.window is not None and settings.messages == IN_LEAVES
-        self.lists = Lists(context) if listing else None
+        self.lists = LeafLists(context) if listing else None
         self.arrays = TreeArrays()
         self.order = WordOrder()
         self.recent = RecentMessages()
         self.velocities = Velocities()
         self.n_entries = 0
         self.n_splits = self.n_merges = self.n_rebuilds = 0
-        self._informed = False  # built with a full sample
-        self._building = Building(settings.fanout)
+        self._built_with_sample = False  # was the sample full when the root was built?
+        self._building = TreeBuilder(settings.fanout)
         self.work = _new_work(1024)
         self._rebuild: Rebuild | None = None
-        self._n_earned = 0  # rows, since the last rebuild began
+        self._n_rows_earned = 0  # rows, since the last rebuild began
 
     @property
     def layout(self) -> TreeLayout:
@@ -95,30 +110,35 @@ class ApTree:
 
     @property
     def rebuilding(self) -> bool:
-        """Is a subtree being built anew?"""
+        """Is a subtree being built again?"""
         return self._rebuild is not None
 
     @property
     def since(self) -> int:
         """New leaves and widened cuts know messages after this sequence.
 
-        While lists catch up it is past what they catch up with: that turn came too early for them.
+        While lists catch up it is past what they catch up with, since that round does not complete them.
         """
         last, heads = self.context.live.last, self.layout.heads
         return last if heads[CURSOR] == NOTHING else max(last, int(heads[UP_TO]) + 1)
 
+    @property
+    def limits(self) -> LeafLimits:
+        """When leaves are split and nodes merged, and what new leaves know."""
+        return LeafLimits(self.settings.leaf, self.settings.leaf // 2, self.since)
+
     # Building
 
-    def build(self, since: int) -> None:
-        """Make the whole tree anew, with words ranked anew.
+    def build(self) -> None:
+        """Build the whole tree again, with words ranked again.
 
-        Its leaves know all live messages if these are not very many, else those after `since`.
+        Its leaves know all live messages if these are not very many, else only those to come.
         """
-        table, slots = self.table, self.table.used_slots
+        table, slots, since = self.table, self.table.used_slots, self.since
         self.order = WordOrder.of(table, self.recent, self.order.ranks.size)
         self.arrays = TreeArrays(int(self.layout.heads[VERSION]))
         self.work = _new_work(1024)
-        self._rebuild, self._informed = None, self.recent.full
+        self._rebuild, self._built_with_sample = None, self.recent.full
         entries = self.order.entries(table, table.layout.rows[slots], slots)
         self._building.adopt(entries)
         lists = self.lists
@@ -126,7 +146,7 @@ class ApTree:
             lists = None
         self._hang(ROOT, entries.size, since if lists is None else 0)
         self.layout.parts["now"][ROOT] = self.n_entries = entries.size
-        self._building = Building(self.settings.fanout)
+        self._building = TreeBuilder(self.settings.fanout)
         if lists is not None:
             lists.list_all(self.arrays, self.order)
 
@@ -141,111 +161,113 @@ class ApTree:
 
     def _plan(self, since: int) -> Plan:
         settings = self.settings
-        moving = self.velocities
+        moving, copies = self.velocities, float(settings.copies)
         return Plan(
-            settings.fanout, settings.leaf, _CUTS[settings.cuts], _PRIORITIES[settings.priority], _MOST_COPIES, since,
-            moving.messages, moving.steps, moving.pace(settings),
+            settings.fanout, settings.leaf, _CUTS[settings.cuts], _PRIORITIES[settings.priority], copies, since,
+            moving.messages, moving.displacements, moving.pace(settings),
         )  # fmt: skip
 
-    # Filing
+    # Inserting and removing
 
-    def insert(self, slots: Ints, since: int) -> None:
+    def insert(self, slots: Ints) -> None:
         """File subscriptions that were just written to the table."""
         entries = self.order.entries(self.table, self.table.layout.rows[slots], slots)
-        self._insert(entries, ROOT, self.order.ranks, since)
+        self._insert(entries, ROOT, self.order.ranks)
         self.n_entries += entries.size
-        self._note(slots)
+        self._note_changed(slots)
         self._split()
 
-    def _insert(self, entries: Array, origin: int, ranks: Ints, since: int) -> None:
-        done = 0
+    def _insert(self, entries: Array, origin: int, ranks: Ints) -> None:
+        limits, done = self.limits, 0
         while done < entries.size:
-            done, code = insert_entries(self.layout, ranks, entries, done, origin, self.settings.leaf, since, self.work)
+            done, code = insert_entries(self.layout, ranks, entries, done, origin, limits, self.work)
             self.make_room(code)
 
-    def remove(self, slots: Ints, since: int) -> None:
-        """Take out subscriptions that are about to be freed in the table."""
+    def remove(self, slots: Ints) -> None:
+        """Remove subscriptions that are about to be freed in the table."""
         entries = self.order.entries(self.table, self.table.layout.rows[slots], slots)
         self._remove(entries, ROOT, self.order.ranks)
         self.n_entries -= entries.size
-        self._note(slots)
-        self._merge(since)
+        self._note_changed(slots)
+        self._merge()
         self.velocities.forget(slots)
         if self.n_entries == 0:  # nothing matches now, so that nothing could be listed
             self.arrays, self._rebuild = TreeArrays(int(self.layout.heads[VERSION])), None
 
     def _remove(self, entries: Array, origin: int, ranks: Ints) -> None:
-        done = 0
+        limits, done = self.limits, 0
         while done < entries.size:
-            done, code = remove_entries(self.layout, ranks, entries, done, origin, self.settings.leaf // 2, self.work)
+            done, code = remove_entries(self.layout, ranks, entries, done, origin, limits, self.work)
             self.make_room(code)
-        self.settle(entries)
+        self.apply_deferred(entries)
 
-    def settle(self, entries: Array) -> None:
-        """Do what was put off while these entries were taken out or moved."""
-        n = int(self.work.n_late[0])
+    def apply_deferred(self, entries: Array) -> None:
+        """Apply the changes that were deferred while these entries were removed or moved."""
+        n = int(self.work.n_deferred[0])
         if n:
-            late = self.work.late[:n]
-            order = np.lexsort((entries["slot"][(late & 0xFFFFFFFF) >> 1], late >> 32))
-            settle(self.layout, entries, late[order], np.zeros(self.table.slots.capacity, np.int32))
-            self.work.n_late[0] = 0
-            if n > _MOST_LATE:
-                self.work = self.work._replace(late=np.zeros(_MOST_LATE, np.int64))
+            deferred = self.work.deferred[:n]
+            firsts = np.zeros(self.table.slots.capacity, np.int32)
+            apply_deferred(self.layout, entries, by_leaf(deferred, entries), firsts)
+            self.work.n_deferred[0] = 0
+            if n > _DEFERRED_ROOM:
+                self.work = self.work._replace(deferred=np.zeros(_DEFERRED_ROOM, np.int64))
 
-    def moved(self, slots: Ints, since: int) -> None:
-        """Subscriptions were just filed elsewhere."""
-        self._note(slots)
+    def after_move(self, slots: Ints) -> None:
+        """Split and merge after these subscriptions were refiled."""
+        self._note_changed(slots)
         self._split()
-        self._merge(since)
+        self._merge()
 
-    def _note(self, slots: Ints) -> None:
+    def _note_changed(self, slots: Ints) -> None:
         if self._rebuild is not None:
             self._rebuild.changed.append(slots)
 
     def make_room(self, code: int) -> None:
+        """Make room of the kind that a kernel asked for."""
         if code == NEED_PATH:
-            self._lengthen_path()
-        elif code == NEED_LATE:
-            late = self.work.late
-            self.work = self.work._replace(late=with_room(late, 2 * late.size))
-        elif code == NEED_ROOM:  # more than there is, as nobody says how much was missing
+            self._grow_path()
+        elif code == NEED_DEFERRED:
+            deferred = self.work.deferred
+            self.work = self.work._replace(deferred=with_room(deferred, 2 * deferred.size))
+        elif code == NEED_ROOM:  # more than there is: a kernel does not say how much was missing
             tree, heads = self.layout, self.layout.heads
             n_leaves, n_held = tree.leaves.size - int(heads[N_LEAVES]), tree.held.size - int(heads[N_HELD])
             self.arrays.make_room(leaves=n_leaves + 1024, held=n_held + max(4096, self.n_entries // 8))
 
-    def _lengthen_path(self) -> None:
+    def _grow_path(self) -> None:
         self.work = _new_work(2 * self.work.path.size, self.work)
 
     # Leaves that split, nodes that merge
 
     def _split(self) -> None:
-        """Partition the leaves that became too long; their messages are handed down."""
+        """Partition the leaves that became too long; their messages go to the new leaves."""
         lists = self.lists
         for leaf in self._take_todo(OVERFULL).tolist():
             part = int(self.layout.leaves["part"][leaf])
             if self.layout.parts["child"][part] == -2 - leaf and self.layout.parts["now"][part] > self.settings.leaf:
                 since = int(self.layout.leaves["since"][leaf])
-                handed = lists.take(self.arrays, leaf) if lists is not None else None
+                messages = lists.messages_in(self.arrays, leaf) if lists is not None else None
                 self._hang(part, self._take_down(part), since)
-                if lists is not None and handed is not None:
-                    lists.hand_down(self.arrays, self.order, part, *handed)
+                if lists is not None and messages is not None:
+                    lists.list_below(self.arrays, self.order, part, *messages)
                 self.n_splits += 1
 
-    def _merge(self, since: int) -> None:
-        """Nodes with few entries become leaves again.
+    def _merge(self) -> None:
+        """Make leaves of nodes that have few entries left.
 
-        Departs: at half of θ_p, so that a list on the edge does not split and merge by turns.
+        Departs: at half of θ_p, so that a list on the edge does not split and merge again and again.
         """
-        for part in np.unique(self._take_todo(THIN)).tolist():
+        since = self.since
+        for part in np.unique(self._take_todo(UNDERFULL)).tolist():
             if self.layout.parts["child"][part] >= 0 and self.layout.parts["now"][part] < self.settings.leaf // 2:
                 if self._rebuild is not None and self._is_below(self._rebuild.part, part):
-                    self._give_up(self._rebuild.shadow)
+                    self._abandon_rebuild(self._rebuild.shadow)
                 self._hang(part, self._take_down(part), since)
                 self.n_merges += 1
 
     def _take_todo(self, kind: int) -> Ints:
         work = self.work
-        listed = (work.overfull, work.drifting, work.thin)[kind][: work.n_todo[kind]].copy()
+        listed = (work.overfull, work.drifting, work.underfull)[kind][: work.n_todo[kind]].copy()
         work.n_todo[kind] = 0
         return listed
 
@@ -258,65 +280,65 @@ class ApTree:
         return n
 
     def _collect(self, part: int, only: Array, out: Array) -> int:
-        while (n := collect(self.layout, part, only, out, self.work.path)) == NEED_ROOM:
-            self._lengthen_path()
+        while (n := collect_entries(self.layout, part, only, out, self.work.path)) == NEED_ROOM:
+            self._grow_path()
         return int(n)
 
     def _clear(self, part: int) -> None:
-        while clear(self.layout, part, self.work.path) == NEED_ROOM:
-            self._lengthen_path()
+        while clear_below(self.layout, part, self.work.path) == NEED_ROOM:
+            self._grow_path()
 
     def _is_below(self, part: int, other: int) -> bool:
         """Does the first part lie below the other, or is it the same?"""
-        n = int(way_to(self.layout, part, self.work.path))
+        n = int(path_to_root(self.layout, part, self.work.path))
         return other == ROOT or other in self.work.path[:n]
 
     # Drift
 
-    def keep(self, n_events: int, since: int) -> None:
-        """Some upkeep after a call of so many events: go on with a rebuild, or see whether one is due."""
-        self._n_earned += _ROWS_EARNED * n_events
+    def maintain(self, n_events: int) -> None:
+        """Do some upkeep after a call of `n_events` events: continue a rebuild, or begin one that is due."""
+        self._n_rows_earned += _ROWS_EARNED * n_events
         if self._rebuild is None:
-            part = self._drifted()
+            part = self._find_drifted()
             if part is not None:
-                self._begin(part, since)
+                self._begin_rebuild(part)
         if self._rebuild is not None:
             least, most = _ROWS_PER_CALL
             n_rows = min(most, max(least, _ROWS_PER_EVENT * n_events))
             self._rebuild.order.ensure_terms(self.order.ranks.size)
             if self._rebuild.step(self.arrays, self.table, n_rows, self.work.path):
-                self._finish(self._rebuild, since)
+                self._finish_rebuild(self._rebuild)
         if self.lists is not None:
-            self.lists.keep(self.arrays, self.order, n_events)
+            self.lists.maintain(self.arrays, self.order, n_events)
 
-    def _drifted(self) -> int | None:
-        """The part of the largest node whose weights have moved too far; the root if there is a sample at last."""
+    def _find_drifted(self) -> int | None:
+        """The part of the largest node whose weights have moved too far; the root once the sample is full."""
         parts, nodes = self.layout.parts, self.layout.nodes
         noted = np.unique(self._take_todo(DRIFTING))
         if self.settings.drift == math.inf or parts["child"][ROOT] < 0:
             return None
-        if self.recent.full and not self._informed and self.recent.n_passed >= self.n_entries:
-            return ROOT  # so many messages that what it costs is little for each
+        if self.recent.full and not self._built_with_sample and self.recent.n_arrived >= self.n_entries:
+            return ROOT  # there were enough messages to share its cost
         worst, weight = None, max(self.settings.leaf, int(_LEAST_SHARE * self.n_entries))
         for node in noted[noted < self.layout.heads[N_NODES]].tolist():
             part, first, n = int(nodes["part"][node]), int(nodes["first"][node]), int(nodes["n_parts"][node]) + 1
-            if parts["child"][part] != node or not weight < parts["now"][part] <= self._n_earned:
+            if parts["child"][part] != node or not weight < parts["now"][part] <= self._n_rows_earned:
                 continue
             if drift(parts["built"], parts["now"], first, n) > self.settings.drift:
                 worst, weight = part, int(parts["now"][part])
         return worst
 
-    def _begin(self, part: int, since: int) -> None:
-        """Start to build the subtree of a part anew; a new root ranks words anew."""
+    def _begin_rebuild(self, part: int) -> None:
+        """Begin to build the subtree of a part again; a new root ranks words again."""
         order = WordOrder.of(self.table, self.recent, self.order.ranks.size) if part == ROOT else self.order
         sample = self.recent.ranked(order.ranks)
-        self._rebuild = Rebuild(self.arrays, part, order, self._plan(since), sample)
-        self._informed, self._n_earned = self._informed or part == ROOT, 0
+        self._rebuild = Rebuild(self.arrays, part, order, self._plan(self.since), sample)
+        self._built_with_sample, self._n_rows_earned = self._built_with_sample or part == ROOT, 0
         if part != ROOT:
-            stack = self._rebuild.building.stack(int(self.layout.parts["now"][part]))
-            self._rebuild.given(self._collect(part, _ALL_SLOTS, stack))
+            stack = self._rebuild.builder.stack(int(self.layout.parts["now"][part]))
+            self._rebuild.collected(self._collect(part, _ALL_SLOTS, stack))
 
-    def _finish(self, rebuild: Rebuild, since: int) -> None:
+    def _finish_rebuild(self, rebuild: Rebuild) -> None:
         """Bring the new subtree up to date, and let it take the place of the old one."""
         self._rebuild = None
         part, shadow, order, table = rebuild.part, rebuild.shadow, rebuild.order, self.table
@@ -332,44 +354,46 @@ class ApTree:
             if part != ROOT:
                 found = np.zeros(entries.size, dtype=np.bool_)
                 work = self.work
-                while passes(self.layout, order.ranks, entries, part, work.path, work.path_ranks, found) == NEED_ROOM:
-                    self._lengthen_path()
+                while (
+                    filed_below(self.layout, order.ranks, entries, part, work.path, work.path_ranks, found) == NEED_ROOM
+                ):
+                    self._grow_path()
                     work = self.work
                 entries = entries[found]
-            self._insert(entries, shadow, order.ranks, since)
+            self._insert(entries, shadow, order.ranks)
         self._clear(part)
-        replace(self.layout, part, shadow, since)
+        replace_subtree(self.layout, part, shadow, self.since)
         self.order = order
         self.n_rebuilds += 1
         if self.lists is not None:
-            self.lists.missed(int(self.layout.parts["now"][part]))
+            self.lists.count_misses(int(self.layout.parts["now"][part]))
         self._split()
 
-    def _give_up(self, shadow: int) -> None:
-        """Forget a subtree under way, which hangs below this spare part."""
+    def _abandon_rebuild(self, shadow: int) -> None:
+        """Discard a subtree that is not complete, which hangs below this spare part."""
         self._rebuild = None
         self._clear(shadow)
-        replace(self.layout, shadow, shadow, 0)
+        replace_subtree(self.layout, shadow, shadow, 0)
 
     # State
 
     @property
     def nbytes(self) -> int:
-        building = self._rebuild.building.nbytes if self._rebuild is not None else 0
+        rebuild = self._rebuild.builder.nbytes if self._rebuild is not None else 0
         work = sum(array.nbytes for array in self.work)
         ranks = self.order.ranks.nbytes
-        return self.arrays.nbytes + ranks + self.recent.nbytes + self._building.nbytes + building + work
+        return self.arrays.nbytes + ranks + self.recent.nbytes + self._building.nbytes + rebuild + work
 
     def state(self) -> State:
-        """All but a subtree under way, which is begun again, and lists of what to look at."""
+        """All but a subtree that is not complete, which is begun again, and lists of what is to be done."""
         return {
             "arrays": self.arrays.state(),
             "order": self.order.state(),
             "recent": self.recent.state(),
             "velocities": self.velocities.state(),
             "entries": self.n_entries,
-            "earned": self._n_earned,
-            "informed": self._informed and (self._rebuild is None or self._rebuild.part != ROOT),
+            "earned": self._n_rows_earned,
+            "informed": self._built_with_sample and (self._rebuild is None or self._rebuild.part != ROOT),
             "shadow": NOTHING if self._rebuild is None else self._rebuild.shadow,
             "splits": self.n_splits,
             "merges": self.n_merges,
@@ -381,19 +405,19 @@ class ApTree:
         self.order.load(state["order"])
         self.recent.load(state["recent"])
         self.velocities.load(state["velocities"])
-        self.n_entries, self._informed = int(state["entries"]), bool(state["informed"])
-        self._n_earned = int(state["earned"])
+        self.n_entries, self._built_with_sample = int(state["entries"]), bool(state["informed"])
+        self._n_rows_earned = int(state["earned"])
         self.n_splits, self.n_merges, self.n_rebuilds = state["splits"], state["merges"], state["rebuilds"]
         if state["shadow"] != NOTHING:
-            self._give_up(int(state["shadow"]))
+            self._abandon_rebuild(int(state["shadow"]))
 
 
 def _new_work(size: int, old: Work | None = None) -> Work:
     """Scratch of this size; what is to be done is carried over."""
-    longs = (np.zeros(n, np.int64) for n in (3, _MOST_LATE, 1))
-    work = Work._make([*(np.zeros(size, np.int32) for _ in range(5)), *longs])
+    longs = (np.zeros(n, np.int64) for n in (3, _DEFERRED_ROOM, 1))
+    work = Work._make([*(np.zeros(size, np.int32) for _ in range(6)), *longs])
     if old is not None:
-        work = work._replace(late=old.late, n_late=old.n_late)
-        for name in ("overfull", "drifting", "thin", "n_todo"):
+        work = work._replace(deferred=old.deferred, n_deferred=old.n_deferred)
+        for name in ("overfull", "drifting", "underfull", "n_todo"):
             getattr(work, name)[: getattr(old, name).size] = getattr(old, name)
     return work

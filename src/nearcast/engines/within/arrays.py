@@ -1,6 +1,8 @@
 """Room in the tree's arrays: kernels take and give back nodes, leaves and ranges; Python only grows arrays.
 
-Ranges come in size classes. A free range holds the number of the next free one of its class in its first row.
+A range has a size class, a node or a leaf is a range of class 0. A free range holds the number of the next free one of
+its class in its first row. The classes are coarser than those of `engines.blocks`: a leaf grows by one entry at a time,
+and is copied each time it outgrows its range.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from nearcast.engines.within.layout import (
     LEAF,
     LISTED,
     LISTED_ROWS,
+    N_CLASSES,
     N_HEADS,
     N_HELD,
     N_LEAVES,
@@ -83,25 +86,7 @@ def give_range(heads, links, free, size_class, start):
 
 
 @kernel
-def take_one(heads, links, used, free):
-    """A node or a leaf; the caller has made sure that there is room."""
-    one = heads[free]
-    if one != _NO_RANGE:
-        heads[free] = links[one]
-        return one
-    heads[used] += 1
-    return heads[used] - 1
-
-
-@kernel
-def give_one(heads, links, free, one):
-    """Take back a node or a leaf."""
-    links[one] = heads[free]
-    heads[free] = one
-
-
-@kernel
-def hold(tree, at, entry):
+def write_entry(tree, at, entry):
     """Write an entry into its place in a leaf."""
     held, sides, words = tree.held[at], tree.sides, tree.words
     sides[0, at], sides[1, at], sides[2, at], sides[3, at] = entry.x0, entry.y0, entry.x1, entry.y1
@@ -112,7 +97,7 @@ def hold(tree, at, entry):
 
 
 @kernel
-def take_held(tree, at, entry):
+def read_entry(tree, at, entry):
     """Read an entry from its place in a leaf."""
     held, sides, words = tree.held[at], tree.sides, tree.words
     entry.x0, entry.y0, entry.x1, entry.y1 = sides[0, at], sides[1, at], sides[2, at], sides[3, at]
@@ -125,7 +110,7 @@ def take_held(tree, at, entry):
 
 
 @kernel
-def copy_held(tree, at, source):
+def copy_entry(tree, at, source):
     """Copy an entry from one place to another."""
     tree.held[at] = tree.held[source]
     for side in range(4):
@@ -137,7 +122,7 @@ def copy_held(tree, at, source):
 @kernel
 def new_leaf(tree, part, n_rows, since):
     """A leaf with room for `n_rows` entries, hung below `part`; the caller has made sure that there is room."""
-    leaf = take_one(tree.heads, tree.leaves["part"], N_LEAVES, FREE_LEAF)
+    leaf = take_range(tree.heads, tree.leaves["part"], N_LEAVES, FREE_LEAF, 0)
     row = tree.leaves[leaf]
     row.room = class_of(n_rows)
     row.since, row.n_messages, row.message_room, row.tried, row.part = since, 0, NOTHING, 0, part
@@ -157,29 +142,29 @@ def free_leaf(tree, leaf):
     if row.message_room != NOTHING:
         give_range(tree.heads, tree.listed["slot"], FREE_LISTS, row.message_room, row.message_start)
     part.child = NOTHING
-    give_one(tree.heads, tree.leaves["part"], FREE_LEAF, leaf)
+    give_range(tree.heads, tree.leaves["part"], FREE_LEAF, 0, leaf)
 
 
 @kernel
-def add_entry(tree, leaf, entry, n_rows):
+def append_entry(tree, leaf, entry, n_rows):
     """Append to a leaf of `n_rows`, which moves to a larger range when full; the caller made sure of room."""
     row = tree.leaves[leaf]
     part = tree.parts[row.part]
     if n_rows == class_room(row.room):
         start = take_range(tree.heads, tree.held["slot"], N_HELD, FREE_HELD, row.room + 1)
         for i in range(n_rows):
-            copy_held(tree, start + i, part.start + i)
+            copy_entry(tree, start + i, part.start + i)
         give_range(tree.heads, tree.held["slot"], FREE_HELD, row.room, part.start)
         part.start = start
         row.room += 1
-    hold(tree, part.start + n_rows, entry)
+    write_entry(tree, part.start + n_rows, entry)
 
 
 @kernel
 def new_node(tree, n_parts):
     """A node with `n_parts` empty parts beside its dummy; the caller has made sure that there is room."""
     tree.heads[VERSION] += 1
-    node = take_one(tree.heads, tree.nodes["part"], N_NODES, FREE_NODE)
+    node = take_range(tree.heads, tree.nodes["part"], N_NODES, FREE_NODE, 0)
     row = tree.nodes[node]
     row.first = take_range(tree.heads, tree.parts["child"], N_PARTS, FREE_PARTS, class_of(n_parts + 1))
     row.n_parts = n_parts
@@ -197,10 +182,26 @@ def free_node(tree, node):
     row = tree.nodes[node]
     tree.parts[row.part].child = NOTHING
     give_range(tree.heads, tree.parts["child"], FREE_PARTS, class_of(row.n_parts + 1), row.first)
-    give_one(tree.heads, tree.nodes["part"], FREE_NODE, node)
+    give_range(tree.heads, tree.nodes["part"], FREE_NODE, 0, node)
 
 
-def _wider(sides: Array, n: int) -> Array:
+@kernel
+def cover_free_ranges(heads, links, free, covered):
+    """Mark the rows of free ranges; returns whether each lies inside, and apart from all that was marked before."""
+    for size_class in range(N_CLASSES):
+        room, at = class_room(size_class), heads[free + size_class]
+        while at != _NO_RANGE:
+            if at < 0 or at > covered.size - room:
+                return False
+            for row in range(at, at + room):
+                if covered[row]:
+                    return False
+                covered[row] = 1
+            at = np.int64(links[at])
+    return True
+
+
+def _grown_sides(sides: Array, n: int) -> Array:
     """Sides of boxes with room for `n`."""
     if n == sides.shape[1]:
         return sides
@@ -225,7 +226,7 @@ class TreeArrays:
         self.layout.parts["node"] = NO_NODE
 
     def make_room(self, nodes: int = 0, parts: int = 0, leaves: int = 0, held: int = 0, listed: int = 0) -> None:
-        """Room for so many more of each."""
+        """Make room for this many more of each."""
         heads, old = self.layout.heads, self.layout
         n_parts = int(heads[N_PARTS]) + parts
         held_rows = with_room(old.held, int(heads[N_HELD]) + held)
@@ -237,7 +238,7 @@ class TreeArrays:
             with_room(old.lines, n_parts),
             with_room(old.leaves, int(heads[N_LEAVES]) + leaves),
             held_rows,
-            _wider(old.sides, held_rows.size),
+            _grown_sides(old.sides, held_rows.size),
             with_room(old.words, N_STEERING * held_rows.size),
             with_room(old.listed, int(heads[N_LISTED]) + listed),
         )

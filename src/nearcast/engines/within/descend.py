@@ -1,7 +1,9 @@
-"""Messages go down the tree together, level by level; the leaves that each comes to come out.
+"""Finds the leaves that messages reach, many messages together, level by level: kernels.
 
 A message that is looked for under two longitudes has two probes, all others one. While one probe takes a step, what
-the next ones need for theirs is asked from memory.
+the next ones need for theirs is prefetched.
+
+Paper: [APTREE] section 3.2.3, algorithm 1.
 """
 
 from __future__ import annotations
@@ -28,24 +30,25 @@ from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
 from nearcast.space.distance import HAVERSINE, wrap
 
 CHUNK = 256  # messages that go down together at most
-_NO_OFFSET = 127  # nothing that leads to a node used up words
+NEED_FRONTIER = -2  # the frontier has too little room
+_NO_OFFSET = 127  # of the parts where probes begin: no word is used up
 
 PROBE = record(
     ("x", "f8"),
     ("y", "f8"),
-    ("event", "i4"),  # which of the messages sent
+    ("event", "i4"),  # which of the messages
     ("word_start", "i4"),
     ("n_words", "i4"),
     ("twin", "i4"),  # 1 if another probe follows, for the same message
 )
-STOP = record(  # where a probe comes to
+STOP = record(  # a node or part that a probe reaches
     ("probe", "i4"),
     ("at", "i4"),  # a node, or a part
     ("eta", "i4"),  # how many of its words are used up
     ("covered", "i4"),  # 1 if the boxes there are sure to hold the place: the way led through a dummy cell
     ("offset", "i4"),  # of the node before
 )
-REACHED = record(  # a leaf that a probe comes to
+REACHED = record(  # a leaf that a probe reaches
     ("probe", "i4"),
     ("part", "i4"),
     ("covered", "i4"),
@@ -54,8 +57,8 @@ REACHED = record(  # a leaf that a probe comes to
 )
 
 
-class Sent(NamedTuple):
-    """Messages to send through a tree."""
+class DescentInput(NamedTuple):
+    """Messages that go down a tree, and what their way depends on."""
 
     slots: Ints  # int32[]: which; none where negative
     messages: MessageLayout
@@ -63,12 +66,12 @@ class Sent(NamedTuple):
     metric: int
 
 
-class Wave(NamedTuple):
-    """Scratch for a chunk of messages on their way."""
+class Frontier(NamedTuple):
+    """Where a chunk of messages stands in the tree: scratch of the search."""
 
     probes: Array  # PROBE[2 * CHUNK]
     keys: Longs  # int64[]: the words of probes, rank << 32 | term, increasing
-    leads: Ints  # int32[2 * n_terms]: the part that each word leads to first, and of which version of the tree
+    leads: Ints  # int32[2 * n_terms]: the part that each word leads to first, and the version of the tree this was for
     nodes: Array  # STOP[]: nodes to visit
     parts: Array  # STOP[]: parts to go on from
     reached: Array  # REACHED[]: leaves, as they were found
@@ -80,11 +83,11 @@ class Wave(NamedTuple):
 _GROWING = ("keys", "nodes", "parts", "reached", "leaves")
 
 
-def new_wave() -> Wave:
-    """Little room, to begin with."""
+def new_frontier() -> Frontier:
+    """A frontier with little room."""
     stops = [np.zeros(1024, STOP), np.zeros(1024, STOP), np.zeros(1024, REACHED), np.zeros(1024, REACHED)]
     starts = np.zeros(2 * CHUNK + 1, np.int32)
-    return Wave._make(
+    return Frontier._make(
         [
             np.zeros(2 * CHUNK, PROBE),
             np.zeros(1024, np.int64),
@@ -96,19 +99,21 @@ def new_wave() -> Wave:
     )
 
 
-def wider(wave: Wave) -> Wave:
-    """Twice the room for what a chunk may come to."""
-    return wave._replace(**{name: with_room(getattr(wave, name), 2 * getattr(wave, name).size) for name in _GROWING})
+def grown_frontier(frontier: Frontier) -> Frontier:
+    """The same with twice the room for what a chunk may reach."""
+    return frontier._replace(
+        **{name: with_room(getattr(frontier, name), 2 * getattr(frontier, name).size) for name in _GROWING}
+    )
 
 
-def with_terms(wave: Wave, n_terms: int) -> Wave:
-    """Room for the leads of so many terms."""
-    return wave._replace(leads=with_room(wave.leads, 2 * n_terms))
+def with_terms(frontier: Frontier, n_terms: int) -> Frontier:
+    """The same with room for the leads of `n_terms` terms."""
+    return frontier._replace(leads=with_room(frontier.leads, 2 * n_terms))
 
 
 @allocating
 def sort_many(keys):
-    """Sort numbers; Numba's own way needs room."""
+    """Sort numbers by Numba's own method, which allocates."""
     keys.sort()
 
 
@@ -127,13 +132,19 @@ def sort_keys(keys, start, end):
 
 
 @kernel
-def put_probes(sent, first, end, wave):
-    """Write the probes of the messages from `first` to `end`, with those words that somebody asks for; how many.
+def write_probes(descent, first, end, frontier):
+    """Write the probes of the messages from `first` to `end`, with those words that a subscription asks for; how many.
 
     NEED_ROOM if they have too many words.
     """
-    rows, terms, ranks, keys, probes = sent.messages.rows, sent.messages.terms, sent.ranks, wave.keys, wave.probes
-    slots, wraps = sent.slots, sent.metric == HAVERSINE
+    rows, terms, ranks, keys, probes = (
+        descent.messages.rows,
+        descent.messages.terms,
+        descent.ranks,
+        frontier.keys,
+        frontier.probes,
+    )
+    slots, wraps = descent.slots, descent.metric == HAVERSINE
     n, n_keys = 0, 0
     for event in range(first, end):
         if slots[event] < 0:
@@ -160,7 +171,7 @@ def put_probes(sent, first, end, wave):
 
 @kernel
 def first_part(tree, rank):
-    """The part that a word leads to from the root past all cuts at the first offset; NOTHING if it is barred."""
+    """The part that a word leads to from the root past all cuts at the first offset; NOTHING if no cut has the word."""
     part, child = NOTHING, tree.parts[ROOT].child
     while child >= 0 and tree.nodes[child].kind == KEYWORD and tree.nodes[child].offset == 0:
         node = tree.nodes[child]
@@ -172,13 +183,13 @@ def first_part(tree, rank):
 
 
 @kernel
-def lead_in(tree, n_probes, wave):
+def enter_by_words(tree, n_probes, frontier):
     """Write the part that each word of the probes leads to first; how many, or NEED_ROOM.
 
-    That is the same for all messages, so it is kept, in wave.leads, until nodes change. Nothing stands in the dummies
-    on the way: every entry has a first word.
+    That is the same for all messages, so frontier.leads keeps it until nodes change. Nothing is in the dummies on the
+    way: every entry has a first word.
     """
-    probes, keys, leads, stops, parts = wave.probes, wave.keys, wave.leads, wave.parts, tree.parts
+    probes, keys, leads, stops, parts = frontier.probes, frontier.keys, frontier.leads, frontier.parts, tree.parts
     version, n = tree.heads[VERSION], 0
     for p in range(n_probes):
         start, n_words, last = probes[p].word_start, probes[p].n_words, NOTHING
@@ -200,21 +211,21 @@ def lead_in(tree, n_probes, wave):
 
 
 @kernel
-def enter(origin, n_probes, wave):
-    """Let all probes begin at the part `origin`; how many, or NEED_ROOM."""
-    if n_probes > wave.parts.size:
+def enter_at(origin, n_probes, frontier):
+    """Let all probes begin at the part `origin`; returns how many, or NEED_ROOM."""
+    if n_probes > frontier.parts.size:
         return NEED_ROOM
     for p in range(n_probes):
-        stop = wave.parts[p]
+        stop = frontier.parts[p]
         stop.probe, stop.at, stop.eta, stop.covered, stop.offset = p, origin, 0, 0, _NO_OFFSET
     return n_probes
 
 
 @kernel
-def go_on(tree, n_parts, n_reached, wave):
-    """See what hangs below the first `n_parts` of wave.parts; how many nodes and leaves are reached, or NEED_ROOM."""
+def expand_parts(tree, n_parts, n_reached, frontier):
+    """Write what hangs below the first `n_parts` of frontier.parts; how many nodes and leaves, or NEED_ROOM."""
     parts, tree_nodes, lines = tree.parts, tree.nodes, tree.lines
-    stops, nodes, reached = wave.parts, wave.nodes, wave.reached
+    stops, nodes, reached = frontier.parts, frontier.nodes, frontier.reached
     if n_parts > nodes.size or n_reached + n_parts > reached.size:
         return NEED_ROOM, 0
     n = 0
@@ -229,29 +240,19 @@ def go_on(tree, n_parts, n_reached, wave):
             for at in range(start, start + 32, 8):
                 prefetch(lines, at)
             node = nodes[n]
-            node.probe, node.at, node.eta, node.covered, node.offset = (
-                stop.probe,
-                child,
-                stop.eta,
-                stop.covered,
-                stop.offset,
-            )
+            node.probe, node.at, node.eta = stop.probe, child, stop.eta
+            node.covered, node.offset = stop.covered, stop.offset
             n += 1
         else:
             leaf = reached[n_reached]
-            leaf.probe, leaf.part, leaf.covered, leaf.start, leaf.n_rows = (
-                stop.probe,
-                stop.at,
-                stop.covered,
-                start,
-                part.now,
-            )
+            leaf.probe, leaf.part, leaf.covered = stop.probe, stop.at, stop.covered
+            leaf.start, leaf.n_rows = start, part.now
             n_reached += 1
     return n, n_reached
 
 
 @kernel
-def well_between(low, high, value):
+def clearly_between(low, high, value):
     """Does the value lie between the two by more than float32's blur of either?"""
     return (low == -math.inf or value - low > abs(low) * BLUR + TINY) and (
         high == math.inf or high - value > abs(high) * BLUR + TINY
@@ -259,8 +260,8 @@ def well_between(low, high, value):
 
 
 @kernel
-def visit(tree, n_nodes, wave):
-    """Write the parts that probes go on to from the first `n_nodes` of wave.nodes; how many, or NEED_ROOM.
+def visit_nodes(tree, n_nodes, frontier):
+    """Write the parts that probes go on to from the first `n_nodes` of frontier.nodes; how many, or NEED_ROOM.
 
     Boxes in a dummy cell hold its region, and so the place for sure if its border is not near.
 
@@ -268,7 +269,7 @@ def visit(tree, n_nodes, wave):
     Departs: a cut of several words may have a child for the same offset again; it begins at the word that hit.
     """
     nodes, parts, lines, highs = tree.nodes, tree.parts, tree.lines, tree.highs
-    stops, probes, keys, out = wave.nodes, wave.probes, wave.keys, wave.parts
+    stops, probes, keys, out = frontier.nodes, frontier.probes, frontier.keys, frontier.parts
     n = 0
     for i in range(n_nodes):
         stop = stops[i]
@@ -297,7 +298,7 @@ def visit(tree, n_nodes, wave):
             target = out[n]
             target.probe, target.at, target.eta, target.covered, target.offset = stop.probe, at, eta, covered, offset
             n += 1
-            if well_between(node.x0, node.x1, probe.x) and well_between(node.y0, node.y1, probe.y):
+            if clearly_between(node.x0, node.x1, probe.x) and clearly_between(node.y0, node.y1, probe.y):
                 covered = 1
         prefetch(parts, first)
         target = out[n]
@@ -307,9 +308,9 @@ def visit(tree, n_nodes, wave):
 
 
 @kernel
-def by_probe(n_probes, n_reached, wave):
+def group_by_probe(n_probes, n_reached, frontier):
     """Put the leaves reached in the order of probes: those of probe p are leaves[leaf_start[p] : leaf_start[p + 1]]."""
-    starts, reached, leaves = wave.leaf_start, wave.reached, wave.leaves
+    starts, reached, leaves = frontier.leaf_start, frontier.reached, frontier.leaves
     starts[: n_probes + 1] = 0
     for i in range(n_reached):
         starts[reached[i].probe + 1] += 1
@@ -325,28 +326,28 @@ def by_probe(n_probes, n_reached, wave):
 
 
 @kernel
-def find_leaves(tree, sent, first, end, origin, wave):
-    """Find the leaves below the part `origin` that the messages from `first` to `end` come to, at most CHUNK.
+def find_leaves(tree, descent, first, end, origin, frontier):
+    """Find the leaves below the part `origin` that the messages from `first` to `end`, at most CHUNK, reach.
 
-    Returns the number of probes, or NEED_ROOM. The leaves of each are in wave.leaves.
+    Returns the number of probes, or NEED_ROOM. The leaves of each are in frontier.leaves.
     """
-    n_probes = put_probes(sent, first, end, wave)
+    n_probes = write_probes(descent, first, end, frontier)
     if n_probes == NEED_ROOM:
         return NEED_ROOM
     root = tree.parts[ROOT].child
     if origin == ROOT and root >= 0 and tree.nodes[root].kind == KEYWORD:
-        n_parts = lead_in(tree, n_probes, wave)
+        n_parts = enter_by_words(tree, n_probes, frontier)
     else:
-        n_parts = enter(origin, n_probes, wave)
+        n_parts = enter_at(origin, n_probes, frontier)
     n_reached, n_visited = 0, 0
     while n_parts > 0:
-        n_nodes, n_reached = go_on(tree, n_parts, n_reached, wave)
+        n_nodes, n_reached = expand_parts(tree, n_parts, n_reached, frontier)
         if n_nodes == NEED_ROOM:
             return NEED_ROOM
         n_visited += n_nodes
-        n_parts = visit(tree, n_nodes, wave)
-    if n_parts == NEED_ROOM or n_reached > wave.leaves.size:
+        n_parts = visit_nodes(tree, n_nodes, frontier)
+    if n_parts == NEED_ROOM or n_reached > frontier.leaves.size:
         return NEED_ROOM
-    by_probe(n_probes, n_reached, wave)
-    wave.n_visited[0] += n_visited
+    group_by_probe(n_probes, n_reached, frontier)
+    frontier.n_visited[0] += n_visited
     return n_probes

@@ -1,4 +1,4 @@
-"""The engine: `WithinApTree` keeps `Within` subscriptions in an AP-Tree and matches arrivals against it."""
+"""`WithinApTree`: keeps `Within` subscriptions in an AP-Tree and matches arrivals against it."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ from nearcast.columns.arena import Array, Floats, Ints, State, with_room
 from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.within.ap_tree import ApTree
-from nearcast.engines.within.descend import CHUNK, Sent, new_wave, wider, with_terms
+from nearcast.engines.within.descend import CHUNK, NEED_FRONTIER, DescentInput, grown_frontier, new_frontier, with_terms
 from nearcast.engines.within.invariants import check_lists, check_tree
+from nearcast.engines.within.layout import KEYWORD, N_LEAVES, NOTHING, ROOT, TreeLayout
 from nearcast.engines.within.match import (
     CANDIDATES,
-    ENOUGH,
+    DONE,
     MATCHED,
     NEED_FOUND,
-    NEED_WAVE,
     TOUCHED,
     VERIFIED,
     VISITED_LEAVES,
-    Check,
-    Match,
+    MatchRoom,
+    VerifyInput,
+    grown_match_room,
     match_many,
-    new_match,
-    roomier,
+    new_match_room,
 )
 from nearcast.engines.within.moving.answers import MoveAnswers
 from nearcast.engines.within.settings import ApTreeSettings
-from nearcast.engines.within.shape import shape
 from nearcast.window.window import Steps
 
 
@@ -51,103 +50,103 @@ class WithinApTree:
         self.context = context
         self.settings = settings or ApTreeSettings()
         self.tree = ApTree(table, context, self.settings)
-        self._answers = MoveAnswers(self.tree)
+        self.answers = MoveAnswers(self.tree)
         self._n_messages = 0
-        self._room = new_match(4096 if self.tree.lists is not None else 0)
-        self._wave = new_wave()
-        self._signs, self._scores = np.zeros(0, np.int32), np.zeros(0)  # what every arrival says: ``+``, and no score
+        self._room = new_match_room(4096 if self.tree.lists is not None else 0)
+        self._frontier = new_frontier()
+        self._signs, self._scores = np.zeros(0, np.int32), np.zeros(0)  # of every change: ``+``, and no score
 
     def insert(self, slots: Ints) -> None:
-        tree, since = self.tree, self.tree.since
+        tree = self.tree
         tree.order.ensure_terms(self.context.vocabulary.capacity)
         if slots.size > tree.n_entries:
-            tree.build(since)
+            tree.build()
         else:
-            tree.insert(slots, since)
-            tree.keep(slots.size, since)
+            tree.insert(slots)
+            tree.maintain(slots.size)
 
     def remove(self, slots: Ints) -> None:
-        self.tree.remove(slots, self.tree.since)
+        self.tree.remove(slots)
 
     def publish(self, steps: Steps) -> Changes:
         if self.tree.lists is not None:
-            self.tree.lists.passed(steps)
+            self.tree.lists.observe(steps)
         if not len(self.table) or not steps.arrivals.size:
             return NO_CHANGES
         live, vocabulary, tree = self.context.live, self.context.vocabulary, self.tree
         tree.order.ensure_terms(vocabulary.capacity)
         room = self._ready()
         space = self.context.space
-        sent = Sent(steps.arrivals, live.table.layout, tree.order.ranks, space.metric_code)
-        check = Check(self.table.layout, steps.clocks, (space.metric_code, space.max_distance), vocabulary.idf)
+        descent = DescentInput(steps.arrivals, live.table.layout, tree.order.ranks, space.metric_code)
+        verify = VerifyInput(self.table.layout, steps.clocks, space.kernel_input, vocabulary.idf)
         found: list[tuple[Ints, Ints, Ints]] = []
         event = 0
         while True:
             first = event
-            event, n, n_visits, lack = match_many(tree.layout, sent, check, first, self._wave, room)
+            event, n, n_visits, shortage = match_many(tree.layout, descent, verify, first, self._frontier, room)
             found.append((room.events[:n].copy(), room.slots[:n].copy(), room.arrivals[:n].copy()))
             if tree.lists is not None:
-                tree.lists.add(tree.arrays, room, n_visits)
-            if lack == ENOUGH:
+                tree.lists.add_visits(tree.arrays, room, n_visits)
+            if shortage == DONE:
                 break
-            if lack == NEED_WAVE:
-                self._wave = wider(self._wave)
-            elif lack == NEED_FOUND or event < first + CHUNK:  # a chunk that is begun again finds its leaves again
-                room = self._room = roomier(room, lack)
-        tree.recent.take(live.table.layout, steps.arrivals)
+            if shortage == NEED_FRONTIER:
+                self._frontier = grown_frontier(self._frontier)
+            elif shortage == NEED_FOUND or event < first + CHUNK:  # a chunk that is begun again finds its leaves again
+                room = self._room = grown_match_room(room, shortage)
+        tree.recent.observe(live.table.layout, steps.arrivals)
         n_arrived = int((steps.arrivals >= 0).sum())
         self._n_messages += n_arrived
-        tree.velocities.passed(n_arrived, 0, len(self.table))
-        tree.keep(steps.arrivals.size, tree.since)
+        tree.velocities.observe(n_arrived, 0, len(self.table))
+        tree.maintain(steps.arrivals.size)
         events, slots, messages = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
         n = events.size
         if n > self._signs.size:
             self._signs, self._scores = np.ones(n, np.int32), np.full(n, np.nan)
         return Changes(events, slots, messages, self._signs[:n], self._scores[:n])
 
-    def _ready(self) -> Match:
-        """Room for all terms, and for all subscriptions once any has several clauses."""
+    def _ready(self) -> MatchRoom:
+        """Make room for all terms, and for all subscriptions once any has several clauses."""
         room, n_terms = self._room, self.context.vocabulary.idf.size
         n_stamps = self.table.slots.capacity if self.tree.n_entries > len(self.table) else 0
-        self._wave = with_terms(self._wave, self.tree.order.ranks.size)
+        self._frontier = with_terms(self._frontier, self.tree.order.ranks.size)
         self._room = room._replace(
             present=with_room(room.present, n_terms),
-            dense=self._answers.search.dense(),
+            dense=self.answers.search.dense(),
             stamps=with_room(room.stamps, n_stamps),
         )
         return self._room
 
     def fill(self, slots: Ints) -> Changes:
-        return self._answers.fill(slots)
+        return self.answers.fill(slots)
 
     def move(self, slots: Ints, before: Array) -> Changes:
         tree, rows = self.tree, self.table.rows
-        tree.velocities.moved(slots, before, rows[slots], self.table.slots.capacity)
-        tree.velocities.passed(0, slots.size, len(self.table))
-        changes = self._answers.moved(slots, before)
-        tree.moved(slots, tree.since)
-        tree.keep(slots.size, tree.since)
+        tree.velocities.observe_moves(slots, before, rows[slots], self.table.slots.capacity)
+        tree.velocities.observe(0, slots.size, len(self.table))
+        changes = self.answers.move(slots, before)
+        tree.after_move(slots)
+        tree.maintain(slots.size)
         return changes
 
     def reweighed(self) -> None:
         """Weights play no part here."""
 
     def result(self, slot: int) -> tuple[Ints, Floats]:
-        return self._answers.search.find(self.table.layout, slot)
+        return self.answers.search.find(self.table.layout, slot)
 
     def check(self) -> None:
-        self._answers.check()
+        self.answers.check()
         check_tree(self.tree)
         check_lists(self.tree)
 
     def stats(self) -> Stats:
         counters, n, tree = self._room.counters, max(1, self._n_messages), self.tree
-        scratch = (*self._room, *self._wave, self._signs, self._scores)
+        scratch = (*self._room, *self._frontier, self._signs, self._scores)
         at = {
             "leaves": VISITED_LEAVES, "touched": TOUCHED, "candidates": CANDIDATES, "verified": VERIFIED,
             "matched": MATCHED,
         }  # fmt: skip
-        counts = {"nodes": int(self._wave.n_visited[0]), **{name: int(counters[i]) for name, i in at.items()}}
+        counts = {"nodes": int(self._frontier.n_visited[0]), **{name: int(counters[i]) for name, i in at.items()}}
         return {
             "engine": "ap-tree",
             "messages": self._n_messages,
@@ -158,19 +157,37 @@ class WithinApTree:
             "merges": tree.n_merges,
             "rebuilds": tree.n_rebuilds,
             "rebuilding": tree.rebuilding,
-            "following": self._answers.work,
-            "tree": shape(tree.layout),
-            "bytes": tree.nbytes + self._answers.nbytes + sum(array.nbytes for array in scratch),
+            "following": self.answers.work,
+            "tree": _shape(tree.layout),
+            "bytes": tree.nbytes + self.answers.nbytes + sum(array.nbytes for array in scratch),
         }
 
     def state(self) -> State:
         return {
             "tree": self.tree.state(), "messages": self._n_messages, "counters": self._room.counters,
-            "visited": self._wave.n_visited,
+            "visited": self._frontier.n_visited,
         }  # fmt: skip
 
     def load(self, state: State) -> None:
         self.tree.load(state["tree"])
         self._n_messages = int(state["messages"])
         self._room = self._room._replace(counters=state["counters"].copy())
-        self._wave = self._wave._replace(n_visited=state["visited"].copy())
+        self._frontier = self._frontier._replace(n_visited=state["visited"].copy())
+
+
+def _shape(tree: TreeLayout) -> Stats:
+    """Keyword nodes, space nodes, leaves and their entries, from the root down, level by level."""
+    levels = []
+    parts = np.array([ROOT])
+    while parts.size:
+        children = tree.parts["child"][parts]
+        nodes, leaves = children[children > NOTHING], parts[children < NOTHING]
+        by_words = int((tree.nodes["kind"][nodes] == KEYWORD).sum())
+        held = int(tree.parts["now"][leaves].sum())
+        levels.append(
+            {"keyword nodes": by_words, "space nodes": nodes.size - by_words, "leaves": leaves.size, "entries": held}
+        )
+        first, n_parts = tree.nodes["first"][nodes].astype(np.int64), tree.nodes["n_parts"][nodes] + 1
+        starts = np.cumsum(n_parts, dtype=np.int64) - n_parts
+        parts = np.repeat(first - starts, n_parts) + np.arange(int(n_parts.sum()))
+    return {"leaves": int(tree.heads[N_LEAVES]), "levels": levels}

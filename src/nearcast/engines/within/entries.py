@@ -1,4 +1,4 @@
-"""Subscriptions become entries: one for each clause, with an outward box and the rarest words inline."""
+"""Makes the entries of subscriptions: one for each clause, with a box rounded outward and its rarest words: kernels."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ from nearcast.space.rounding import above, below
 
 
 @kernel
+def next_clause(clauses, at):
+    """Where the clause after the one at `at` begins."""
+    return at + 2 + clauses[at] + clauses[at + 1]
+
+
+@kernel
 def n_clauses(rows, clauses):
     """Number of clauses of all these subscriptions."""
     n = 0
@@ -19,7 +25,7 @@ def n_clauses(rows, clauses):
         at = rows[i].clause_start
         end = at + rows[i].clause_size
         while at < end:
-            at += 2 + clauses[at] + clauses[at + 1]
+            at = next_clause(clauses, at)
             n += 1
     return n
 
@@ -35,12 +41,12 @@ def rank_words(rows, clauses, ranks, lowest):
                 if ranks[clauses[j]] == UNRANKED:
                     lowest -= 1
                     ranks[clauses[j]] = lowest
-            at += 2 + clauses[at] + clauses[at + 1]
+            at = next_clause(clauses, at)
     return lowest
 
 
 @kernel
-def count_words(table, slots, counts):
+def count_terms(table, slots, counts):
     """Add to counts[term] the number of clauses of these subscriptions that ask for it."""
     clauses = table.clauses
     for slot in slots:
@@ -49,7 +55,7 @@ def count_words(table, slots, counts):
         while at < end:
             for j in range(at + 2, at + 2 + clauses[at]):
                 counts[clauses[j]] += 1
-            at += 2 + clauses[at] + clauses[at + 1]
+            at = next_clause(clauses, at)
 
 
 @kernel
@@ -76,7 +82,7 @@ def put_words(entry, clauses, first, n, ranks):
 
 @kernel
 def make_entries(rows, slots, clauses, ranks, out):
-    """Write the entries of subscriptions; `rows[i]` is what the table says, or said, of slots[i]."""
+    """Write the entries of subscriptions; `rows[i]` is the row of slots[i], as it is or was."""
     n = 0
     for i in range(rows.size):
         row = rows[i]
@@ -98,7 +104,7 @@ def make_entries(rows, slots, clauses, ranks, out):
             if row.expires != FOREVER:
                 tags |= MORTAL
             entry.tags = tags
-            at += 2 + n_words + clauses[at + 1]
+            at = next_clause(clauses, at)
             n += 1
         if n - first > 1:
             for j in range(first, n):

@@ -8,9 +8,9 @@ import numpy as np
 
 from nearcast.engines.within.ap_tree import ApTree
 from nearcast.engines.within.arrays import class_room
-from nearcast.engines.within.descend import CHUNK, Sent, find_leaves, new_wave, wider, with_terms
+from nearcast.engines.within.descend import CHUNK, DescentInput, find_leaves, grown_frontier, new_frontier, with_terms
 from nearcast.engines.within.layout import KEYWORD, LISTED_ROWS, N_LEAVES, NO_NODE, NOTHING, ROOT
-from nearcast.engines.within.moving.leaf_messages import known_since, lives
+from nearcast.engines.within.moving.leaf_messages import is_still_live, known_since
 from nearcast.engines.within.paths import trace
 from nearcast.jit import NEED_ROOM
 
@@ -72,7 +72,7 @@ def check_lists(tree: ApTree) -> None:
     if tree.lists is None:
         return
     layout, context = tree.layout, tree.context
-    messages, now = context.live.table.layout, tree.lists.now
+    messages, live = context.live.table.layout, tree.lists.live_bounds
     tree.order.ensure_terms(context.vocabulary.capacity)
     listed: dict[int, set[int]] = {}
     n_rows, taken = 0, []
@@ -86,20 +86,20 @@ def check_lists(tree: ApTree) -> None:
             assert row["n_messages"] <= n, "a list has room for its messages"
             taken.append((start, start + n))
         rows = layout.listed[row["message_start"] : row["message_start"] + row["n_messages"]]
-        alive = [place["slot"] for place in rows if lives(messages.rows, place["slot"], place["mark"], now)]
+        alive = [place["slot"] for place in rows if is_still_live(messages.rows, place["slot"], place["mark"], live)]
         assert len(set(alive)) == len(alive), "a message is listed once"
         listed[int(row["part"])] = set(alive)
     assert n_rows == layout.heads[LISTED_ROWS]
     taken.sort()
     assert all(end <= start for (_, end), (start, _) in pairwise(taken)), "ranges do not overlap"
-    wave = with_terms(new_wave(), tree.order.ranks.size)
+    frontier = with_terms(new_frontier(), tree.order.ranks.size)
     slots = context.live.table.live_slots
-    sent = Sent(slots, messages, tree.order.ranks, context.space.metric_code)
+    descent = DescentInput(slots, messages, tree.order.ranks, context.space.metric_code)
     for first in range(0, slots.size, CHUNK):
-        while (n := find_leaves(layout, sent, first, min(first + CHUNK, slots.size), ROOT, wave)) == NEED_ROOM:
-            wave = wider(wave)
-        for leaf in wave.leaves[: wave.leaf_start[n]]:
-            slot, part = int(slots[wave.probes["event"][leaf["probe"]]]), int(leaf["part"])
+        while (n := find_leaves(layout, descent, first, min(first + CHUNK, slots.size), ROOT, frontier)) == NEED_ROOM:
+            frontier = grown_frontier(frontier)
+        for leaf in frontier.leaves[: frontier.leaf_start[n]]:
+            slot, part = int(slots[frontier.probes["event"][leaf["probe"]]]), int(leaf["part"])
             known = slot in listed[part] or messages.rows["sequence"][slot] <= known_since(layout, part)
             assert known, "a message is missing"
     assert tree.lists.oldest <= int(messages.rows["sequence"][slots].min(initial=2**62))

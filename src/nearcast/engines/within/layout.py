@@ -17,7 +17,7 @@ NOTHING = -1  # the child of an empty part; nodes are 0, 1, ...; leaves -2, -3, 
 NO_NODE = -1
 ROOT = 0  # the part where the root hangs
 NO_WORD = -1
-UNRANKED, LAST_RANK = -(2**31), 2**31 - 1  # the rank of a term that nobody asks for; one after all others
+UNRANKED, LAST_RANK = -(2**31), 2**31 - 1  # the rank of a term that no subscription asks for; one after all others
 BY_WORDS, BY_SPACE = 1, 2  # flags: what may still be partitioned (the paper's kP and sP)
 
 NODE = record(
@@ -33,16 +33,16 @@ NODE = record(
     ("n_parts", "i4"),  # the others
     ("n_columns", "i4"),  # of a grid
     ("part", "i4"),  # where it hangs
-    ("n_changes", "i4"),  # entries that came or went since drift was last looked at
+    ("n_changes", "i4"),  # entries inserted and removed since drift was last looked at
     ("depth", "i4"),
 )
 
 PART = record(
     ("child", "i4"),
-    ("low", "i4"),  # ranks of the first and last word of a cut; those between two cuts belong to nobody
+    ("low", "i4"),  # ranks of the first and last word of a cut; those between two cuts belong to neither
     ("high", "i4"),
-    ("built", "i4"),  # weight when the node was built, and now
-    ("now", "i4"),
+    ("built", "i4"),  # weight, its number of entries, when the node was built
+    ("now", "i4"),  # weight now
     ("start", "i4"),  # entries of the leaf below: matching reads nothing else of it; or parts of the node below
     ("node", "i4"),  # whose part it is
 )
@@ -55,7 +55,7 @@ LEAF = record(
     ("message_room", "i4"),  # size class of its list
     ("part", "i4"),  # where it hangs
     ("tried", "i4"),  # the size at which partitioning was found not to pay
-    ("caught_up", "i4"),  # the last turn of catching up that came here
+    ("caught_up", "i4"),  # the last round of catching up that reached it
 )
 
 ENTRY = record(
@@ -85,13 +85,23 @@ N_CLASSES = 56  # from FREE_PARTS on the first free range of each size class
 FREE_HELD = FREE_PARTS + N_CLASSES
 FREE_LISTS = FREE_HELD + N_CLASSES
 LISTED_ROWS = FREE_LISTS + N_CLASSES  # messages in all lists together
-SWEPT = LISTED_ROWS + 1  # as many were left when the dead were last dropped everywhere
-SWEEP = SWEPT + 1  # the leaf where that goes on, or NOTHING
-CATCH_UP = SWEEP + 1  # how often catching up was begun
-CURSOR = CATCH_UP + 1  # the message where it goes on, or NOTHING
-UP_TO = CURSOR + 1  # lists incomplete up to this sequence at most are completed by it
+SWEPT = LISTED_ROWS + 1  # how many of them were left when expired messages were last dropped everywhere
+SWEEP = SWEPT + 1  # the leaf where the next sweep resumes, or NOTHING
+CATCH_UP = SWEEP + 1  # how many rounds of catching up were begun
+CURSOR = CATCH_UP + 1  # the message where the round resumes, or NOTHING
+UP_TO = CURSOR + 1  # the round completes lists that are incomplete up to this sequence at most
 VERSION = UP_TO + 1  # grows with every change of nodes and of the words of cuts
 N_HEADS = VERSION + 1
+
+
+class Rectangle(NamedTuple):
+    """A part of the plane: the region of a node or cell, or the extent of some boxes."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
 
 LISTED = record(  # a message in a leaf's list
     ("x", "f4"),  # rounded; NaN for a longitude that is not in [-180, 180) under haversine

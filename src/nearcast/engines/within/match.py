@@ -1,4 +1,7 @@
-"""Arrivals against the tree: who matches, and which leaves a message came to."""
+"""Matches arrivals against the tree: scans the leaves that each reaches, and verifies what needs it: kernels.
+
+Paper: [APTREE] section 3.2.3, algorithm 1, from the leaves on.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from nearcast.columns.arena import Array, Floats, Ints, Longs, with_room
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import WithinLayout
 from nearcast.engines.exact import within_matches
-from nearcast.engines.within.descend import CHUNK, find_leaves
+from nearcast.engines.within.descend import CHUNK, NEED_FRONTIER, find_leaves
 from nearcast.engines.within.layout import (
     BLUR,
     MANY,
@@ -22,30 +25,32 @@ from nearcast.engines.within.layout import (
     TINY,
 )
 from nearcast.jit import NEED_ROOM, kernel, prefetch
+from nearcast.space.space import SpaceInput
 
 VISITED_LEAVES, TOUCHED, CANDIDATES, VERIFIED, MATCHED = range(5)  # positions in `counters`
 N_COUNTERS = 5
-ENOUGH, NEED_WAVE, NEED_FOUND, NEED_MATCHES = range(4)  # what there was too little room for, if any
-_AHEAD = 16  # entries whose words are asked for in advance
-_LEAVES_AHEAD = 3  # leaves whose entries are
-_FETCHED = 64  # at most so many entries of a leaf
+DONE, NEED_FOUND, NEED_MATCHES = 0, -3, -4  # or NEED_FRONTIER: what there was too little room for, if any
+_AHEAD = 16  # how many entries ahead words are prefetched
+_LEAVES_AHEAD = 3  # how many leaves ahead boxes are prefetched
+_FETCHED = 64  # boxes of a leaf that are prefetched at most
 
 
-class Check(NamedTuple):
-    """What arrivals are checked against."""
+class VerifyInput(NamedTuple):
+    """What candidates are verified against."""
 
     subscriptions: WithinLayout
     clocks: Longs  # int64[n_events]
-    where: tuple[int, float]
+    where: SpaceInput
     idf: Floats
 
 
-class Match(NamedTuple):
+class MatchRoom(NamedTuple):
     """Scratch and room of matching."""
 
     present: Array  # uint8[n_terms]: 1 for the words of the message, zeros between calls
     hits: Array  # uint8[]: entries of one leaf whose boxes hold the place; as long as `found`
-    found: Longs  # int64[]: entries of one message whose boxes hold the place, then those that `decide` looks at
+    found: Longs  # int64[]: entries of one message whose boxes hold the place: 2 * row + (does the box surely hold it?)
+    doubtful: Longs  # int64[]: those that do not decide alone: 2 * row + (may it only be found twice?)
     dense: Floats  # float64[n_terms]: the words of the message, zeros between calls
     stamps: Longs  # int64[n_slots]: the last message that a subscription of several clauses was found for
     events: Ints  # int32[]: out: the event of each match
@@ -56,13 +61,14 @@ class Match(NamedTuple):
     counters: Longs  # int64[N_COUNTERS]
 
 
-def new_match(n_visits: int) -> Match:
-    """Little of everything, to begin with."""
+def new_match_room(n_visits: int) -> MatchRoom:
+    """Little room of every kind."""
     ints = [np.zeros(4096, np.int32) for _ in range(3)]
-    return Match._make(
+    return MatchRoom._make(
         [
             np.zeros(0, np.uint8),
             np.zeros(4096, np.uint8),
+            np.zeros(4096, np.int64),
             np.zeros(4096, np.int64),
             np.zeros(0),
             np.zeros(0, np.int64),
@@ -74,38 +80,53 @@ def new_match(n_visits: int) -> Match:
     )
 
 
-def roomier(room: Match, lack: int) -> Match:
-    """Twice the room for what there was too little of."""
-    growing = ("hits", "found") if lack == NEED_FOUND else ("events", "arrivals", "slots", "visitors", "visits")
+def grown_match_room(room: MatchRoom, shortage: int) -> MatchRoom:
+    """The same with twice the room for what there was too little of."""
+    growing = (
+        ("hits", "found", "doubtful")
+        if shortage == NEED_FOUND
+        else ("events", "arrivals", "slots", "visitors", "visits")
+    )
     return room._replace(**{name: with_room(getattr(room, name), 2 * getattr(room, name).size) for name in growing})
 
 
 @kernel
-def mark(terms, start, n_terms, value, present):
-    """Set or clear the words of a message."""
+def set_present(terms, start, n_terms, value, present):
+    """Set or clear the flags of the words of a message."""
     for i in range(start, start + n_terms):
         present[terms[i]] = value
 
 
 @kernel
-def fetch_rows(flat, leaf):
-    """The boxes of a leaf will be scanned soon: ask memory for them. `flat` are all sides, one after another."""
+def prefetch_boxes(flat, leaf):
+    """Prefetch the boxes of a leaf that will be scanned soon. `flat` are all sides, one after another."""
     n = flat.size // 4
     for at in range(leaf.start, leaf.start + min(leaf.n_rows, _FETCHED), 16):
         for side in range(4):
             prefetch(flat, side * n + at)
 
 
+class RoundedPlace(NamedTuple):
+    """A place among float32 boxes: one with x0 < x_low, x1 > x_high, y0 < y_low and y1 > y_high surely holds it."""
+
+    x: np.float32
+    y: np.float32
+    x_low: np.float32
+    x_high: np.float32
+    y_low: np.float32
+    y_high: np.float32
+
+
 @kernel
-def rounded(x, y):
-    """A place as float32, then the sides that a box must pass to be sure to hold it: x0 <, x1 >, y0 <, y1 >.
+def rounded_place(x, y):
+    """A place as float32, and how far a box must reach to be sure to hold it.
 
     A side may be off by float32's blur, relative to itself. Sides far from the place are past any blur, those near it
     are about as large as its coordinate.
     """
     low, high = np.float32(-np.inf), np.float32(np.inf)
     over_x, over_y = 4.0 * BLUR * abs(x) + TINY, 4.0 * BLUR * abs(y) + TINY
-    return (
+    return RoundedPlace(
         np.float32(x),
         np.float32(y),
         np.nextafter(np.float32(x - over_x), low),
@@ -119,7 +140,7 @@ def rounded(x, y):
 def scan_boxes(sides, leaf, x, y, hits, found, n):
     """Append the entries of a leaf whose boxes hold (x, y), all rounded; returns how many there are then.
 
-    In `found` stands 2 * place + (is the box sure to hold it?). A NaN for x is in every box, and sure in none. Rounding
+    A NaN for x is in every box, and sure in none. Rounding
     keeps order, so that no box is missed. Unsigned positions and bytes for hits let the processor compare many at once.
     """
     covered = leaf.covered & (x == x)
@@ -135,21 +156,19 @@ def scan_boxes(sides, leaf, x, y, hits, found, n):
         )  # fmt: skip
     for i in range(leaf.n_rows):
         found[n] = 2 * (leaf.start + i)
-        n += hits[i]
+        n += np.int64(hits[i])
     return n
 
 
 @kernel
-def check_words(tree, found, n_found, place, present, slots, n):
-    """Append the subscriptions of found entries that match; returns how many there are, and how many doubts.
+def check_words(tree, found, n_found, place, present, slots, n, doubtful):
+    """Append the subscriptions of found entries that surely match; how many there are, and how many are doubtful.
 
-    An entry decides alone where it can. The others whose words hold go to the front of `found`: 2 * place + (is it sure
-    to match, and only one of several clauses?). Not sure are places within float32's blur of the box, circles,
-    polygons, negated words, and whatever expires.
+    An entry decides alone where it can. The others whose words hold go to `doubtful`. Not sure are places within
+    float32's blur of the box, circles, polygons, negated words, and whatever expires.
     """
     held, sides, words = tree.held, tree.sides, tree.words
-    x_over, x_under, y_over, y_under = place[2], place[3], place[4], place[5]
-    n_doubts = 0
+    n_doubtful = 0
     for i in range(n_found):
         ahead = found[min(i + _AHEAD, n_found - 1)] >> 1
         prefetch(words, N_STEERING * ahead)
@@ -158,29 +177,29 @@ def check_words(tree, found, n_found, place, present, slots, n):
         entry, first = held[at], N_STEERING * at
         holds = present[words[first]] & present[words[first + 1]]
         holds &= present[words[first + 2]] & present[words[first + 3]]
-        alone = covered | ((sides[0, at] < x_over) & (sides[1, at] < y_over))
-        alone &= covered | ((sides[2, at] > x_under) & (sides[3, at] > y_under))
+        alone = covered | ((sides[0, at] < place.x_low) & (sides[1, at] < place.y_low))
+        alone &= covered | ((sides[2, at] > place.x_high) & (sides[3, at] > place.y_high))
         alone &= entry.tags & (PLAIN | MORTAL) == PLAIN
         once = entry.tags & MANY == 0
         slots[n] = entry.slot
         n += holds & alone & once
-        found[n_doubts] = 2 * at + alone
-        n_doubts += holds & (1 - (alone & once))
-    return n, n_doubts
+        doubtful[n_doubtful] = 2 * at + alone
+        n_doubtful += holds & (1 - (alone & once))
+    return n, n_doubtful
 
 
 @kernel
-def decide(held, n_doubts, message, clock, check, room, n):
-    """Append the subscriptions of doubtful entries that match after all; returns how many there are then."""
-    subscriptions = check.subscriptions
-    for i in range(n_doubts):
-        entry = held[room.found[i] >> 1]
+def verify_doubtful(held, n_doubtful, message, clock, verify, room, n):
+    """Verify doubtful entries and append the subscriptions of those that match; returns how many there are then."""
+    subscriptions = verify.subscriptions
+    for i in range(n_doubtful):
+        entry = held[room.doubtful[i] >> 1]
         slot = entry.slot
-        if not room.found[i] & 1:
+        if not room.doubtful[i] & 1:
             room.counters[VERIFIED] += 1
             if entry.tags & MORTAL and subscriptions.rows[slot].expires <= clock:
                 continue
-            if not within_matches(subscriptions, slot, message, check.where, room.dense):
+            if not within_matches(subscriptions, slot, message, verify.where, room.dense):
                 continue
         if entry.tags & MANY:
             if room.stamps[slot] == message.sequence:
@@ -192,28 +211,28 @@ def decide(held, n_doubts, message, clock, check, room, n):
 
 
 @kernel
-def drop_doubles(slots, first, middle, n):
-    """Keep of slots[middle:n] only what does not stand in slots[first:middle]; returns the new end."""
+def drop_duplicates(slots, first, middle, n):
+    """Keep of slots[middle:n] only what is not in slots[first:middle]; returns the new end."""
     end = middle
     for i in range(middle, n):
-        double = False
+        duplicate = False
         for j in range(first, middle):
-            double = double or slots[j] == slots[i]
-        if not double:
+            duplicate = duplicate or slots[j] == slots[i]
+        if not duplicate:
             slots[end] = slots[i]
             end += 1
     return end
 
 
 @kernel
-def match_chunk(tree, sent, check, n_probes, wave, room, n, n_visits):
-    """Append who matches a chunk of messages whose leaves are found.
+def match_chunk(tree, descent, verify, n_probes, frontier, room, n, n_visits):
+    """Append the subscriptions that match a chunk of messages whose leaves are found.
 
-    Returns the probe to go on with, how many matches and visits now are, and what there was too little room for.
+    Returns the probe to resume with, the numbers of matches and visits so far, and what there was too little room for.
     """
     held, sides, present, slots, events = tree.held, tree.sides, room.present, room.slots, room.events
-    leaves, leaf_start, found, counters = wave.leaves, wave.leaf_start, room.found, room.counters
-    rows, terms, probes, arrivals = sent.messages.rows, sent.messages.terms, wave.probes, sent.slots
+    leaves, leaf_start, found, counters = frontier.leaves, frontier.leaf_start, room.found, room.counters
+    rows, terms, probes, arrivals = descent.messages.rows, descent.messages.terms, frontier.probes, descent.slots
     messages, visitors, visits = room.arrivals, room.visitors, room.visits
     hits, flat = room.hits, sides.reshape(sides.size)
     p, last = 0, leaf_start[n_probes] - 1
@@ -228,23 +247,23 @@ def match_chunk(tree, sent, check, n_probes, wave, room, n, n_visits):
         if n_rows >= slots.size - n or (visits.size > 0 and n_visits + end - first > visits.size):
             return p, n, n_visits, NEED_MATCHES
         message = rows[arrivals[event]]
-        place = rounded(math.nan if n_twins == 2 else message.x, message.y)
-        mark(terms, message.term_start, message.n_terms, 1, present)
+        place = rounded_place(math.nan if n_twins == 2 else message.x, message.y)
+        set_present(terms, message.term_start, message.n_terms, 1, present)
         before = n
-        for turn in range(n_twins):
+        for twin in range(n_twins):
             middle, n_found = n, 0
-            for i in range(leaf_start[p + turn], leaf_start[p + turn + 1]):
-                fetch_rows(flat, leaves[min(i + _LEAVES_AHEAD, last)])
-                n_found = scan_boxes(sides, leaves[i], place[0], place[1], hits, found, n_found)
-            n, n_doubts = check_words(tree, found, n_found, place, present, slots, n)
-            counters[CANDIDATES] += n - middle + n_doubts
-            if n_doubts > 0:
-                scatter(terms, sent.messages.counts, message.term_start, message.n_terms, check.idf, room.dense)
-                n = decide(held, n_doubts, message, check.clocks[event], check, room, n)
+            for i in range(leaf_start[p + twin], leaf_start[p + twin + 1]):
+                prefetch_boxes(flat, leaves[min(i + _LEAVES_AHEAD, last)])
+                n_found = scan_boxes(sides, leaves[i], place.x, place.y, hits, found, n_found)
+            n, n_doubtful = check_words(tree, found, n_found, place, present, slots, n, room.doubtful)
+            counters[CANDIDATES] += n - middle + n_doubtful
+            if n_doubtful > 0:
+                scatter(terms, descent.messages.counts, message.term_start, message.n_terms, verify.idf, room.dense)
+                n = verify_doubtful(held, n_doubtful, message, verify.clocks[event], verify, room, n)
                 gather(terms, message.term_start, message.n_terms, room.dense)
-            if turn == 1:
-                n = drop_doubles(slots, before, middle, n)
-        mark(terms, message.term_start, message.n_terms, 0, present)
+            if twin == 1:
+                n = drop_duplicates(slots, before, middle, n)
+        set_present(terms, message.term_start, message.n_terms, 0, present)
         events[before:n], messages[before:n] = event, arrivals[event]
         if visits.size > 0:
             for i in range(first, end):
@@ -253,27 +272,27 @@ def match_chunk(tree, sent, check, n_probes, wave, room, n, n_visits):
         counters[VISITED_LEAVES] += end - first
         counters[TOUCHED] += n_rows
         p += n_twins
-    return p, n, n_visits, ENOUGH
+    return p, n, n_visits, DONE
 
 
 @kernel
-def match_many(tree, sent, check, first, wave, room):
-    """Write who matches the arrivals from event `first` on.
+def match_many(tree, descent, verify, first, frontier, room):
+    """Write the subscriptions that match the arrivals from event `first` on.
 
-    Returns the event to go on with, how many matches and visits, and what there was too little room for, if any: ask
-    again from there on. Matches and visits are the caller's then, so there is room again for those of the next events.
+    Returns the event to resume with, the numbers of matches and visits, and DONE or what there was too little room for.
+    The caller takes the matches and visits before it resumes, so there is room again for those of the next events.
     """
-    n, n_visits, event, n_events, lack = 0, 0, first, sent.slots.size, ENOUGH
+    n, n_visits, event, n_events, shortage = 0, 0, first, descent.slots.size, DONE
     while event < n_events:
         end = min(event + CHUNK, n_events)
-        n_probes = find_leaves(tree, sent, event, end, ROOT, wave)
+        n_probes = find_leaves(tree, descent, event, end, ROOT, frontier)
         if n_probes == NEED_ROOM:
-            lack = NEED_WAVE
+            shortage = NEED_FRONTIER
             break
-        p, n, n_visits, lack = match_chunk(tree, sent, check, n_probes, wave, room, n, n_visits)
-        if lack != ENOUGH:
-            event = wave.probes[p].event
+        p, n, n_visits, shortage = match_chunk(tree, descent, verify, n_probes, frontier, room, n, n_visits)
+        if shortage != DONE:
+            event = frontier.probes[p].event
             break
         event = end
     room.counters[MATCHED] += n
-    return event, n, n_visits, lack
+    return event, n, n_visits, shortage

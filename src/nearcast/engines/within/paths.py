@@ -1,6 +1,11 @@
-"""Where an entry belongs: the one definition that building, inserting, removing and moving follow."""
+"""Finds the parts that an entry is filed under: building, inserting, removing and moving all follow this: kernels.
+
+Paper: [APTREE] section 3.2.2.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from nearcast.engines.within.build.space_grid import cell_of
 from nearcast.engines.within.layout import KEYWORD, NO_WORD, UNRANKED
@@ -37,12 +42,24 @@ def covers(entry, node):
     return entry.x0 <= node.x0 and entry.x1 >= node.x1 and entry.y0 <= node.y0 and entry.y1 >= node.y1
 
 
+class CellSpan(NamedTuple):
+    """The cells of a grid from the first to the last column and row."""
+
+    left: int
+    right: int
+    bottom: int
+    top: int
+
+
+NO_CELLS = CellSpan(0, -1, 0, -1)
+
+
 @kernel
 def cells_met(tree, node, entry):
-    """The first and last column and row of a node's grid that an entry's box meets: left, right, bottom, top."""
+    """The cells of a node's grid that an entry's box meets."""
     lines, first, n_x = tree.lines, node.first, node.n_columns - 1
     n_y = node.n_parts // node.n_columns - 1
-    return (
+    return CellSpan(
         cell_of(lines, first, n_x, entry.x0), cell_of(lines, first, n_x, entry.x1),
         cell_of(lines, first + n_x, n_y, entry.y0), cell_of(lines, first + n_x, n_y, entry.y1),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""How an AP-Tree is built and kept: the paper's parameters, and the variants that it compares."""
+"""Settings of an AP-Tree: the paper's parameters, and the variants that it compares."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ HEURISTIC, OPTIMAL, EVEN = "heuristic", "optimal", "even"
 COST, KEYWORD_FIRST, SPACE_FIRST = "cost", "keyword", "space"
 IN_LEAVES, IN_INDEX = "leaves", "index"
 MOST_PARTS = 65535  # of a node, or entries of a leaf before it is cut
+MOST_COPIES = 1000  # of an entry
 
 _CHOICES = {
     "cuts": (HEURISTIC, OPTIMAL, EVEN),
@@ -31,13 +32,17 @@ class ApTreeSettings:
     leaf
         Theta_p: a list of more subscriptions than this is partitioned.
     drift
-        Theta_KL: a node whose parts' weights diverge by more than this is built anew; infinity never rebuilds.
+        Theta_KL: a node whose parts' weights diverge by more than this is built again; infinity never rebuilds.
     cuts
         How words become cuts: by local improvement ("heuristic"), by dynamic programming ("optimal"), or "even".
     priority
         What decides between words and space: the "cost", or always one of them first.
     messages
         Where moves and new subscriptions find live messages: filed with the "leaves", or in the window's "index".
+    copies
+        The bound on memory. A space node copies an entry into every cell that its box meets; in the leaves that one
+        word leads to an entry has about this many copies on average at most, from 1 to 1,000. Fewer need less memory,
+        and matching takes longer; more than the default save little.
     """
 
     fanout: int = 200
@@ -46,11 +51,14 @@ class ApTreeSettings:
     cuts: str = HEURISTIC
     priority: str = COST
     messages: str = IN_LEAVES
+    copies: float = 3.0
 
     def __post_init__(self) -> None:
         whole("fanout", self.fanout, 4, MOST_PARTS)
         whole("leaf", self.leaf, 2, MOST_PARTS)
         if self.drift != math.inf and number("drift", self.drift) <= 0:
             raise InvalidInput("drift", self.drift, "must be > 0")
+        if not 1 <= number("copies", self.copies) <= MOST_COPIES:
+            raise InvalidInput("copies", self.copies, f"must be from 1 to {MOST_COPIES}")
         for field, choices in _CHOICES.items():
             one_of(field, getattr(self, field), choices)

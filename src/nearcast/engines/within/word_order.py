@@ -1,4 +1,4 @@
-"""The order of words in one tree: ranks, rarest first, and entries whose words stand in that order."""
+"""Orders words by rank, rarest first, and makes entries whose words are in that order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from nearcast.columns.arena import Array, Ints, State, with_room
 from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.within.build.recent_messages import RecentMessages
-from nearcast.engines.within.entries import count_words, make_entries, n_clauses, rank_words
+from nearcast.engines.within.entries import count_terms, make_entries, n_clauses, rank_words
 from nearcast.engines.within.layout import ENTRY, UNRANKED
 
 
@@ -19,17 +19,17 @@ class WordOrder:
     """
 
     def __init__(self) -> None:
-        self.ranks = np.zeros(0, dtype=np.int32)  # int32[n_terms], UNRANKED where nobody asks for a word
-        self.lowest = 0  # ranks in use: from here on
+        self.ranks = np.zeros(0, dtype=np.int32)  # int32[n_terms], UNRANKED where no subscription asks for a word
+        self.lowest = 0  # the lowest rank in use
         self._n_first = 0  # the highest were given at the start
 
     @classmethod
     def of(cls, table: WithinTable, recent: RecentMessages, n_terms: int) -> WordOrder:
-        """Words that the recent messages hold least come first, then those that subscriptions ask for least."""
+        """Rank first the words that few recent messages hold, then those that few subscriptions ask for."""
         order = cls()
         order.ensure_terms(n_terms)
         counts = np.zeros(order.ranks.size, dtype=np.int64)
-        count_words(table.layout, table.used_slots, counts)
+        count_terms(table.layout, table.used_slots, counts)
         asked = np.flatnonzero(counts)
         hits = recent.hits(order.ranks.size)
         ranked = np.lexsort((asked, counts[asked], hits[asked]))
@@ -43,14 +43,14 @@ class WordOrder:
         return self._n_first - self.lowest
 
     def ensure_terms(self, n_terms: int) -> None:
-        """Terms up to this number may come."""
+        """Make room for this many terms."""
         known = self.ranks.size
         if n_terms > known:
             self.ranks = with_room(self.ranks, n_terms)
             self.ranks[known:] = UNRANKED
 
     def entries(self, table: WithinTable, rows: Array, slots: Ints) -> Array:
-        """Entries of subscriptions whose rows are, or were, these; a word without a rank is the rarest from now on."""
+        """Entries of subscriptions whose rows are, or were, these; a word without a rank becomes the rarest."""
         clauses = table.layout.clauses
         self.lowest = rank_words(rows, clauses, self.ranks, self.lowest)
         entries = np.zeros(n_clauses(rows, clauses), dtype=ENTRY)

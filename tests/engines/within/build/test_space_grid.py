@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from nearcast.columns.arena import Floats
 from nearcast.engines.within.build.space_grid import KAPPA, cell_of, even_lines, grid_cost, improved_lines
+from nearcast.engines.within.layout import Rectangle
 
 COORDINATE = st.integers(-3, 11).map(float)
 INTERVALS = st.lists(st.tuples(COORDINATE, COORDINATE).map(sorted), max_size=12)
@@ -103,12 +104,12 @@ def test_lengths_past_the_largest_number() -> None:
 Boxes = list[tuple[Interval, Interval]]
 
 
-def plain_grid_cost(boxes: Boxes, places: list[Interval], region: Floats, x_lines: Floats, y_lines: Floats) -> float:
+def plain_grid_cost(boxes: Boxes, places: list[Interval], region: Rectangle, x_lines: Floats, y_lines: Floats) -> float:
     cells: dict[tuple[int, int], float] = {}
     xs, ys = ([-math.inf, *lines.tolist(), math.inf] for lines in (x_lines, y_lines))
     cost = 0.0
     for (x0, x1), (y0, y1) in boxes:
-        if x0 <= region[0] and y0 <= region[1] and x1 >= region[2] and y1 >= region[3]:
+        if x0 <= region.x0 and y0 <= region.y0 and x1 >= region.x1 and y1 >= region.y1:
             cost += 1.0
             continue
         for i in range(len(xs) - 1):
@@ -124,7 +125,7 @@ def plain_grid_cost(boxes: Boxes, places: list[Interval], region: Floats, x_line
 
 
 LINES = st.lists(COORDINATE, unique=True, max_size=4).map(lambda lines: np.array(sorted(lines), dtype=np.float64))
-CLOSED, OPEN = [LOWER, LOWER, UPPER, UPPER], [-math.inf, LOWER, UPPER, math.inf]
+CLOSED, OPEN = Rectangle(LOWER, LOWER, UPPER, UPPER), Rectangle(-math.inf, LOWER, UPPER, math.inf)
 
 
 @given(
@@ -135,18 +136,17 @@ CLOSED, OPEN = [LOWER, LOWER, UPPER, UPPER], [-math.inf, LOWER, UPPER, math.inf]
     LINES,
 )
 @example([([-1.0, 9.0], [0.0, 8.0])], [], CLOSED, np.array([4.0]), np.array([]))
-def test_grid_cost(boxes: Boxes, places: list[Interval], context: Interval, x_lines: Floats, y_lines: Floats) -> None:
+def test_grid_cost(boxes: Boxes, places: list[Interval], region: Rectangle, x_lines: Floats, y_lines: Floats) -> None:
     rows = np.array([(x0, y0, x1, y1) for (x0, x1), (y0, y1) in boxes], dtype=np.float64).reshape(-1, 4)
     points = np.array(places, dtype=np.float64).reshape(-1, 2)
     weights, counts = np.full(40, 77, dtype=np.int32), np.full(40, 77, dtype=np.int32)
-    region = np.array(context)
-    cost = grid_cost(rows, points, region, np.array(CLOSED), x_lines, y_lines, weights, counts)
+    cost = grid_cost(rows, points, region, CLOSED, x_lines, y_lines, weights, counts)
     assert cost == pytest.approx(plain_grid_cost(boxes, places, region, x_lines, y_lines))
 
 
 def test_a_flat_node_costs_by_its_other_dimension() -> None:
     boxes = np.array([[0.0, 0.0, 0.0, 3.0], [0.0, 4.0, 0.0, 8.0]])
-    extent = np.array([0.0, 0.0, 0.0, 8.0])
+    extent = Rectangle(0.0, 0.0, 0.0, 8.0)
     none, scratch = np.zeros((0, 2)), np.zeros(9, dtype=np.int32)
     cost = grid_cost(boxes, none, extent, extent, np.zeros(0), np.array([4.0]), scratch, scratch.copy())
     assert cost == 1.0

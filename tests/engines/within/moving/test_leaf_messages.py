@@ -36,7 +36,7 @@ def town_broker(window: nc.Window | None, kind: Contender = SMALL, n: int = 80) 
 
 
 class Pair:
-    """A tree and the brute force, told the same."""
+    """A tree and the brute force that get the same events."""
 
     def __init__(self, window: nc.Window, n: int) -> None:
         self.town = Town(7)
@@ -155,7 +155,7 @@ def test_catching_up_again_and_again(window: nc.Window) -> None:
     pair = Pair(window, 60)
     town, n_turns = pair.town, 0
     for at in range(40 if COMPILED else 3):
-        pair.tree.lists.missed(1000)
+        pair.tree.lists.count_misses(1000)
         pair.do("publish", list(town.messages(3, 3 * at)) if at % 2 else list(town.messages(20, 1000 + 20 * at)))
         new = [(2000 + 4 * at + n, nc.Within(nc.Circle(*town.place(), 4.0), f"word{n} OR word{at}")) for n in range(4)]
         pair.do("subscribe_many", new)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from nearcast.columns.arena import Array, Floats
+from nearcast.engines.within.layout import Rectangle
 from nearcast.engines.within.moving.move_cost import (
     Pace,
     location_update_cost,
@@ -19,7 +20,7 @@ from nearcast.engines.within.moving.move_cost import (
 from nearcast.engines.within.upkeep.drift import drift
 
 PACE = Pace(16, 40.0, 0.001, 2.0, 50)
-EXTENT = np.array([2.0, -1.0, 10.0, 3.0])
+EXTENT = Rectangle(2.0, -1.0, 10.0, 3.0)
 
 
 def scene(n: int, dx: float, dy: float, spread: float = 0.5) -> tuple[Floats, Array]:
@@ -41,7 +42,7 @@ def interval(boxes: Floats, moves: Array) -> int:
 def test_nodes_passed() -> None:
     moves = np.array([[0.0, 0.0], [2.0, 0.0], [-4.0, 1.0], [80.0, 0.0], [1.0, -1.0]], dtype=np.float32)
     assert nodes_passed(moves, EXTENT) == 0.0 + 0.25 + 0.75 + 1.0 + 0.375
-    flat = np.array([2.0, 1.0, 10.0, 1.0])
+    flat = Rectangle(2.0, 1.0, 10.0, 1.0)
     assert nodes_passed(moves, flat) == 0.0 + 0.25 + 1.0 + 1.0 + 1.0
 
 
@@ -58,7 +59,7 @@ def test_reconstruction_cost(n_rows: int, height: float) -> None:
 def plain_interval(boxes: Floats, moves: Array) -> int:
     """Algorithm 8 in the words of arrays."""
     side = math.isqrt(min(PACE.fanout, len(boxes) // 16))
-    low, high = EXTENT[:2], EXTENT[2:]
+    low, high = np.array(EXTENT[:2]), np.array(EXTENT[2:])
     centres = (np.maximum(low, boxes[:, :2]) + np.minimum(high, boxes[:, 2:])) / 2
 
     def counts(epoch: int) -> Array:
@@ -97,11 +98,11 @@ def test_few_and_flat_and_endless_boxes() -> None:
     boxes[:, 0], boxes[:, 2] = -np.inf, np.inf
     assert interval(boxes, moves) == PACE.max_epochs
     olds, nows = scratch()
-    for extent in (EXTENT[[0, 1, 0, 1]], np.array([-1.5e308, -1.0, 1.5e308, 3.0])):
+    for extent in (Rectangle(2.0, -1.0, 2.0, -1.0), Rectangle(-1.5e308, -1.0, 1.5e308, 3.0)):
         assert reconstruction_interval(boxes, moves, extent, PACE, olds, nows) == PACE.max_epochs
     moves[:] = np.inf
     assert interval(boxes, moves) == PACE.max_epochs
-    assert nodes_passed(moves, np.array([-1.5e308, -1.5e308, 1.5e308, 1.5e308])) == 3.0
+    assert nodes_passed(moves, Rectangle(-1.5e308, -1.5e308, 1.5e308, 1.5e308)) == 3.0
 
 
 def test_penalty_is_the_sum_and_scales_with_the_rows() -> None:

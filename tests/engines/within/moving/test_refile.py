@@ -30,7 +30,7 @@ def contender(settings: ApTreeSettings) -> Contender:
     return Contender("within", "tree", settings)
 
 
-def told(broker: nc.Broker, event: Any) -> list[Any] | str:
+def updates_of(broker: nc.Broker, event: Any) -> list[Any] | str:
     try:
         return list(event.happen_to(broker) or ())
     except InvalidInput as error:
@@ -52,7 +52,7 @@ def test_streams_of_moves(settings: ApTreeSettings) -> None:
             if event.method == "subscribe" and not isinstance(event.arguments[1], Within):
                 continue
             n += 1
-            updates, expected = told(ours, event), told(judge, event)
+            updates, expected = updates_of(ours, event), updates_of(judge, event)
             if isinstance(updates, str) or isinstance(expected, str):
                 assert updates == expected
             else:

@@ -18,24 +18,24 @@ from nearcast.model.query import Within
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 
 
-class Settled:
-    """Notes how many entries each call to `settle` handles."""
+class Applied:
+    """Notes how many changes each call to `apply_deferred` applies."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.n_late: list[int] = []
-        self._before = tree.settle
-        monkeypatch.setattr(tree, "settle", self)
+        self.n_deferred: list[int] = []
+        self._before = tree.apply_deferred
+        monkeypatch.setattr(tree, "apply_deferred", self)
 
-    def __call__(self, layout: Any, entries: Any, late: Any, firsts: Any) -> None:
-        self.n_late.append(late.size)
-        self._before(layout, entries, late, firsts)
+    def __call__(self, layout: Any, entries: Any, deferred: Any, firsts: Any) -> None:
+        self.n_deferred.append(deferred.size)
+        self._before(layout, entries, deferred, firsts)
         assert not firsts.any()
 
 
 @pytest.mark.parametrize("keywords", ["word0", "word0 word1 AND NOT word2 OR word3 OR word1 word4"])
 def test_who_is_alike_ends_and_moves_as_the_brute_force_says(keywords: str, monkeypatch: pytest.MonkeyPatch) -> None:
     n, n_messages = (3 * LONG, 30) if COMPILED else (LONG + 40, 4)
-    town, settled = Town(11), Settled(monkeypatch)
+    town, applied = Town(11), Applied(monkeypatch)
     ours, judge = (kind(town.space, nc.Window(count=20)) for kind in (nc.Broker, Judge))
     queries = [(i, Within(nc.Box(2, 2, 9, 9), keywords)) for i in range(n)]
     queries += [(-1 - i, town.query("within")) for i in range(50)]
@@ -55,18 +55,18 @@ def test_who_is_alike_ends_and_moves_as_the_brute_force_says(keywords: str, monk
         ("publish", list(town.messages(n_messages, 3000))),
     ]
     for method, given in steps:
-        said, expected = (getattr(broker, method)(given) for broker in (ours, judge))
-        identical(said, expected)
+        updates, expected = (getattr(broker, method)(given) for broker in (ours, judge))
+        identical(updates, expected)
         ours.check()
-    assert max(settled.n_late) >= n
+    assert max(applied.n_deferred) >= n
 
 
 def test_a_batch_goes_through_a_long_leaf_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Issue 19: each entry was searched by itself, in as many steps as the leaf is long."""
-    n, settled = (20 * LONG if COMPILED else 2 * LONG), Settled(monkeypatch)
+    n, applied = (20 * LONG if COMPILED else 2 * LONG), Applied(monkeypatch)
     broker = nc.Broker(nc.Space((0, 0, 16, 16)), nc.Window(count=10))
     broker.subscribe_many([(i, Within(nc.Box(2, 2, 9, 9), "word0")) for i in range(n)])
-    assert settled.n_late == []
+    assert applied.n_deferred == []
     broker.move_many([Move(i, region=nc.Box(2, 2, 8, 8)) for i in range(n)])
     broker.unsubscribe_many(range(n - 1, -1, -1))
-    assert settled.n_late == [n, n]
+    assert applied.n_deferred == [n, n]

@@ -1,4 +1,4 @@
-"""Subtrees that are built anew slice by slice, while subscriptions and words keep coming."""
+"""Subtrees that are built again slice by slice, while subscriptions and words keep coming."""
 
 from __future__ import annotations
 

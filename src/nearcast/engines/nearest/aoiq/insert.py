@@ -1,4 +1,4 @@
-"""Subscriptions go into the tree: their words in order, their prefix, the nodes of their range, and a block in each."""
+"""Files subscriptions in the tree: orders their words, and finds their prefix, the nodes of their range, and blocks."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from nearcast.engines.nearest.aoiq.layout import (
     N_SEEN,
     NOTHING,
     UNRANKED,
+    NextWord,
+    Node,
     chance_of,
     node_code,
     pair_key,
@@ -106,14 +108,9 @@ def has_room(tree):
 
 
 @kernel
-def add_entry(tree, habits, filed, slot, node, prefix, word):
-    """Put a subscription into the list of a node and a prefix; returns whether there was room.
-
-    `word` is the rank and the probability of the word after the prefix, and theta.
-    """
-    level, column, row = node
-    rank, p, theta = word
-    key = pair_key(node_code(level, column, row), prefix)
+def add_entry(tree, habits, filed, slot, node, prefix, word, update_ratio):
+    """Put a subscription into the list of a node and a prefix; returns whether there was room."""
+    key = pair_key(node_code(node.level, node.column, node.row), prefix)
     place = place_of(tree.list_keys, key)
     generation = filed[slot].generation
     if tree.list_keys[place] == 0:
@@ -125,26 +122,25 @@ def add_entry(tree, habits, filed, slot, node, prefix, word):
         tree.heads[N_LISTS] += 1
         own = tree.prefixes[prefix]
         own.n_uses += 1
-        own.levels |= 1 << level
-        own.coming |= 1 << level
+        own.levels |= 1 << node.level
+        own.coming |= 1 << node.level
         return True
     if tree.list_heads[place] < 0 and push_single(tree, habits, filed, place, slot, generation):
         return True
-    return push(tree, block_for(tree, place, rank, p, theta), slot, generation) != NEED_ROOM
+    return push(tree, block_for(tree, place, word.rank, word.p, update_ratio), slot, generation) != NEED_ROOM
 
 
 @allocating
-def file_many(tree, habits, filed, subscriptions, buffers, slots, where, settings):
+def file_many(tree, habits, filed, subscriptions, buffers, slots, space, shape):
     """File subscriptions by the balls that they have now; returns how many were filed before room ran out.
 
-    `where` is the metric and the bounds, `settings` the words of a prefix (m), the height and theta. What room ran out
-    for is filed anew in the next call; the entries that it had got are dead by then.
+    What room ran out for is filed again in the next call; the entries that it had got are dead by then.
 
     Paper: [CKQST] section 3.2, definitions 1 and 2; section 3.4.
     Departs: words stand rarest first instead of in alphabetical order; an open range is filed at the root.
     """
-    metric, bounds = where
-    n_prefix, height, theta = settings
+    metric, bounds = space.metric, space.bounds
+    n_prefix, height = shape.n_prefix, shape.height
     words = np.empty(MOST_WORDS + 1, dtype=np.int32)
     nodes = np.empty((MOST_NODES, 3), dtype=np.int64)
     n_seen = tree.heads[N_SEEN]
@@ -167,19 +163,18 @@ def file_many(tree, habits, filed, subscriptions, buffers, slots, where, setting
             own.word = words[n_prefix]
             rank, p = habits.ranks[own.word], chance_of(habits.seen, n_seen, own.word)
         p_prefix = max(p_prefix, tree.prefixes[prefix].hits / (n_seen + 1.0))
-        n_nodes = choose_nodes(
-            tree, habits.cells, own, (bounds, theta), height, prefix, (np.int64(rank), p, p_prefix), nodes
-        )
+        word = NextWord(int(np.int64(rank)), p, p_prefix)
+        n_nodes = choose_nodes(tree, habits.cells, own, bounds, shape, prefix, word, nodes)
         for i in range(n_nodes):
-            node = (nodes[i, 0], nodes[i, 1], nodes[i, 2])
-            if not add_entry(tree, habits, filed, slot, node, prefix, (np.int64(rank), p, theta)):
+            node = Node(nodes[i, 0], nodes[i, 1], nodes[i, 2])
+            if not add_entry(tree, habits, filed, slot, node, prefix, word, shape.update_ratio):
                 return done
             own.n_rows += 1
     return slots.size
 
 
 @kernel
-def forget(tree, filed, slots):
+def remove_many(tree, filed, slots):
     """These subscriptions are filed nowhere; their entries are removed when a message comes by."""
     for slot in slots:
         own = filed[slot]

@@ -21,11 +21,8 @@ from nearcast.engines.nearest.aoiq.layout import (
 from nearcast.space.cells import Bounds, cell_index
 
 
-def check_tree(tree: TreeLayout, filed: Array, slots: Ints, n_rows: int, where: tuple[Bounds, int]) -> None:
-    """Every subscription has the entries it counts, in nodes that cover its box once; blocks of a list are in order.
-
-    `where` is the bounds and the height.
-    """
+def check_tree(tree: TreeLayout, filed: Array, slots: Ints, n_rows: int, bounds: Bounds, height: int) -> None:
+    """Every subscription has the entries it counts, in nodes that cover its box once; blocks of a list are in order."""
     covered = np.zeros(filed.size, dtype=np.int64)  # cells of the box, of the lowest nodes
     alive = np.zeros(filed.size, dtype=np.int64)
     n_uses = np.zeros(tree.heads[N_PREFIXES], dtype=np.int64)
@@ -40,7 +37,7 @@ def check_tree(tree: TreeLayout, filed: Array, slots: Ints, n_rows: int, where: 
         living = filed["generation"][rows["slot"]] == rows["generation"]
         np.add.at(alive, rows["slot"][living], 1)
         for slot in rows["slot"][living].tolist():
-            covered[slot] += n_cells(box_of(filed[slot], *where), node, where[1])
+            covered[slot] += n_cells(box_of(filed[slot], bounds, height), node, height)
         n_dead += int((~living).sum())
     np.add.at(n_uses, (tree.prefix_keys[tree.prefix_keys != 0] - 1) >> 31, 1)
     n_blocks += _n_chained(tree.heads[FREE_BLOCK], tree.blocks["next"])
@@ -54,7 +51,7 @@ def check_tree(tree: TreeLayout, filed: Array, slots: Ints, n_rows: int, where: 
     assert int(alive.sum()) == n_rows
     assert (alive[slots] == filed["n_rows"][slots]).all()
     for slot in slots.tolist():
-        assert covered[slot] == n_cells(box_of(filed[slot], *where), 1, where[1])
+        assert covered[slot] == n_cells(box_of(filed[slot], bounds, height), 1, height)
 
 
 def _rows_of(tree: TreeLayout, head: int) -> tuple[Array, int]:

@@ -2,8 +2,8 @@
 
 A subscription's words stand in an order of their own, rarest first. Its first m words are its **prefix**; a prefix has
 a number, found word by word. A node of the quadtree has one list for each prefix that is filed there, and a list is a
-chain of blocks. Block 0 holds those whose words the prefix settles; the others are for intervals of the word after the
-prefix, in order, and never overlap. Most lists have one entry only: they are **single**, and need no block.
+chain of blocks. Block 0 holds those whose words all are in the prefix; the others are for intervals of the word after
+the prefix, in order, and never overlap. Most lists have one entry only: they are **single**, and need no block.
 """
 
 from __future__ import annotations
@@ -52,6 +52,37 @@ N_HEADS = 15
 HISTOGRAM = 6  # level down to which messages are counted by cell
 
 
+class EventRange(NamedTuple):
+    """Events of a batch, by position."""
+
+    first: int
+    end: int  # the event after the last one
+
+
+class Node(NamedTuple):
+    """A node of the quadtree."""
+
+    level: int
+    column: int
+    row: int
+
+
+class NextWord(NamedTuple):
+    """The word after a subscription's prefix."""
+
+    rank: int  # UNRANKED if there is none
+    p: float  # probability that a message holds it, 1 if there is none
+    p_prefix: float  # probability that a message holds the prefix
+
+
+class TreeShape(NamedTuple):
+    """Parameters of the tree: m, Theta_h and Theta_U of the paper."""
+
+    n_prefix: int  # words of a prefix
+    height: int  # level of the deepest nodes
+    update_ratio: float  # what an update costs, where verifying one subscription costs 1
+
+
 class TreeLayout(NamedTuple):
     """An AOIQ-tree."""
 
@@ -94,7 +125,7 @@ def place_of(keys, key):
 
 
 @kernel
-def take_out(keys, values, at):
+def remove_key(keys, values, at):
     """Leave the place of a key; those that were put farther from their homes because of it come closer."""
     gap, place = at, at
     while True:

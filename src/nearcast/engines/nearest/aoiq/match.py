@@ -1,4 +1,6 @@
-"""Arriving messages look up the blocks that concern them; each block is scanned once for all of them.
+"""Finds pairs of arrival and subscription that may match: each block is scanned once for all arrivals of a batch.
+
+CkQST section 3.5.
 
 Prefixes, lists, entries and boxes lie anywhere in memory. A message therefore goes through them in stages, all of its
 words at once, and each stage has fetched what the next one reads.
@@ -20,6 +22,7 @@ from nearcast.engines.nearest.aoiq.layout import (
     TOUCHED,
     UNLINKED,
     UNRANKED,
+    Node,
     first_cell,
     home_of,
     node_code,
@@ -35,7 +38,7 @@ _AHEAD = 8  # units, and entries of a block, between the steps of reading ahead
 
 
 @kernel
-def note(tree, habits, x, y, bounds):
+def count_message(tree, habits, x, y, bounds):
     """Count a message in the cell of each level."""
     column = cell_index(bounds[0], bounds[2], 1 << HISTOGRAM, x)
     row = cell_index(bounds[1], bounds[3], 1 << HISTOGRAM, y)
@@ -105,12 +108,12 @@ def find_prefixes(tree, words, n_prefix, queue):
 
 
 @kernel
-def find_lists(tree, place, queue, n, probes):
+def find_lists(tree, lowest, queue, n, probes):
     """Write the head of each list of these prefixes, and where its prefix is in the queue; returns how many.
 
-    `place` is column, row and height of the message's lowest node. `probes` has two columns and room for all levels.
+    `lowest` is the deepest node around the message. `probes` has two columns and room for all levels.
     """
-    column, row, height = place
+    column, row, height = lowest.column, lowest.row, lowest.level
     prefixes, keys, list_heads, blocks = tree.prefixes, tree.list_keys, tree.list_heads, tree.blocks
     n_probes = 0
     for i in range(n):
@@ -173,35 +176,33 @@ def add_blocks(tree, probes, queue, ranks, units, n, event):
 
 
 @allocating
-def collect_many(tree, habits, steps, events, messages, where, settings, units):
+def collect_many(tree, habits, steps, events, messages, space, shape, units):
     """Write block << 32 | event for all blocks that the arrivals of these events concern; returns how many.
 
-    `events` is the first and the one after the last. Returns NEED_ROOM, with nothing counted twice but the messages
-    that were looked up so far, if `units` is too small.
+    Returns NEED_ROOM, with nothing counted twice but the messages that were looked up so far, if `units` is too small.
 
     Paper: [CKQST] section 3.5, objects grouped by the blocks that they are verified with.
     """
-    metric, bounds = where
-    n_prefix, height, _ = settings
+    metric, bounds, height = space.metric, space.bounds, shape.height
     n, side = 0, 1 << height
     words, ranks = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
     queue, probes = np.empty(256, dtype=np.int64), np.empty((1024, 2), dtype=np.int64)
-    for event in range(events[0], events[1]):
+    for event in range(events.first, events.end):
         if steps.arrivals[event] < 0:
             continue
         message = messages.rows[steps.arrivals[event]]
         if message.n_terms > words.size:
             words, ranks = np.empty(2 * message.n_terms, np.int32), np.empty(2 * message.n_terms, np.int32)
         x = message.x if metric == EUCLIDEAN else wrap(message.x)
-        note(tree, habits, x, message.y, bounds)
+        count_message(tree, habits, x, message.y, bounds)
         n_words = order_words(messages, message, habits, words, ranks)
-        place = (cell_index(bounds[0], bounds[2], side, x), cell_index(bounds[1], bounds[3], side, message.y), height)
+        column, row = cell_index(bounds[0], bounds[2], side, x), cell_index(bounds[1], bounds[3], side, message.y)
         if n_words > queue.size:
             queue = np.empty(2 * n_words, dtype=np.int64)
-        queue, n_found = find_prefixes(tree, words[:n_words], n_prefix, queue)
+        queue, n_found = find_prefixes(tree, words[:n_words], shape.n_prefix, queue)
         if n_found * (height + 1) > probes.shape[0]:
             probes = np.empty((2 * n_found * (height + 1), 2), dtype=np.int64)
-        n_found = find_lists(tree, place, queue, n_found, probes)
+        n_found = find_lists(tree, Node(height, column, row), queue, n_found, probes)
         n = add_blocks(tree, probes[:n_found], queue, ranks[:n_words], units, n, event)
         if n == NEED_ROOM:
             return NEED_ROOM

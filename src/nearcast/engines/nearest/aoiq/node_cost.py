@@ -1,13 +1,15 @@
-"""Which nodes of the quadtree a search range is filed in: the memory-based cost model."""
+"""Chooses the nodes that a search range is filed in, by the memory-based cost model of CkQST section 3.4: kernels."""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from nearcast.engines.nearest.aoiq.layout import (
     MOST_NODES,
     NOTHING,
     UNRANKED,
+    Node,
     node_code,
     pair_key,
     place_of,
@@ -18,17 +20,21 @@ from nearcast.jit import kernel
 from nearcast.space.cells import cell_index
 
 
+class NodeCost(NamedTuple):
+    """What one subscription costs in a node."""
+
+    verify: float
+    update: float
+
+
 @kernel
 def weigh_node(tree, cells, prefix, node, rank, p):
-    """Verification and update cost of one subscription in a node (level, column, row).
-
-    `p` is the probability of the word after the prefix, 1 if there is none.
+    """The `NodeCost` of a subscription; `rank` and `p` are those of its `NextWord`.
 
     Paper: [CKQST] section 3.4, equations 4 to 7 and 10.
     Departs: messages meet the words of a block equally often, so half of its rows are expected to be looked at.
     """
-    level, column, row = node
-    place = place_of(tree.list_keys, pair_key(node_code(level, column, row), prefix))
+    place = place_of(tree.list_keys, pair_key(node_code(node.level, node.column, node.row), prefix))
     n_blocks, n_rows = 1, 0
     if tree.list_keys[place] != 0:
         at, n_blocks = tree.list_heads[place], 0
@@ -43,20 +49,19 @@ def weigh_node(tree, cells, prefix, node, rank, p):
                     p = max(p, block_chance(block.p_most, block.p_sum, block.n_words))
             at = block.next
     rows = 0.5 * (n_rows + 1.0)
-    return share_of(cells, level, column, row) * p * (rows + 1.0), math.log2(n_blocks) + rows
+    verify = share_of(cells, node.level, node.column, node.row) * p * (rows + 1.0)
+    return NodeCost(verify, math.log2(n_blocks) + rows)
 
 
 @kernel
-def choose_nodes(tree, cells, own, where, height, prefix, word, nodes):
+def choose_nodes(tree, cells, own, bounds, shape, prefix, word, nodes):
     """Write the nodes (level, column, row) that cost least for a search range with this box; returns how many.
 
-    `where` is the bounds and theta; `word` is the rank of the word after the prefix, its probability, and that of the
-    prefix. The union of the nodes covers the box.
+    The union of the nodes covers the box.
 
     Paper: [CKQST] section 3.4, definition 3, equations 8, 9, 11 and 12.
     """
-    bounds, theta = where
-    rank, p, p_prefix = word
+    height, rank, p = shape.height, word.rank, word.p
     if own.x0 == -math.inf and own.x1 == math.inf and own.y0 == -math.inf and own.y1 == math.inf:
         nodes[0, 0], nodes[0, 1], nodes[0, 2] = 0, 0, 0
         return 1
@@ -70,7 +75,7 @@ def choose_nodes(tree, cells, own, where, height, prefix, word, nodes):
     ):
         level -= 1
     nodes[0, 0], nodes[0, 1], nodes[0, 2] = level, column0 >> (height - level), row0 >> (height - level)
-    at, n = 0, 1  # nodes before `at` are settled
+    at, n = 0, 1  # nodes before `at` are final
     while at < n:
         level, column, row = nodes[at, 0], nodes[at, 1], nodes[at, 2]
         if level == height or n + 3 > MOST_NODES:
@@ -79,15 +84,15 @@ def choose_nodes(tree, cells, own, where, height, prefix, word, nodes):
         down = height - level - 1
         left, right = max(2 * column, column0 >> down), min(2 * column + 1, column1 >> down)
         low, high = max(2 * row, row0 >> down), min(2 * row + 1, row1 >> down)
-        verified, updated = weigh_node(tree, cells, prefix, (level, column, row), rank, p)
-        verified_below, updated_below = 0.0, 0.0
+        cost = weigh_node(tree, cells, prefix, Node(level, column, row), rank, p)
+        verify_below, update_below = 0.0, 0.0
         for i in range(left, right + 1):
             for j in range(low, high + 1):
-                cost = weigh_node(tree, cells, prefix, (level + 1, i, j), rank, p)
-                verified_below += cost[0]
-                updated_below += cost[1]
-        gain = p_prefix * (verified - verified_below)
-        if gain <= 0.0 or gain < theta * (updated_below - updated):
+                below = weigh_node(tree, cells, prefix, Node(level + 1, i, j), rank, p)
+                verify_below += below.verify
+                update_below += below.update
+        gain = word.p_prefix * (cost.verify - verify_below)
+        if gain <= 0.0 or gain < shape.update_ratio * (update_below - cost.update):
             at += 1
             continue
         first = True

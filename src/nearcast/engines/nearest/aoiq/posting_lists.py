@@ -1,4 +1,4 @@
-"""Posting lists: a subscription goes into the block where it costs least, an entry into the range of its block."""
+"""Puts subscriptions into the blocks of posting lists where they cost least (CkQST sections 3.2 and 3.3): kernels."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def widened_cost(block, p, n_blocks):
 
 
 @kernel
-def choose_block(tree, head, rank, p, theta):
+def choose_block(tree, head, rank, p, update_ratio):
     """The block of a list for a word outside the prefix: (block or NOTHING for a new one, the block before that).
 
     Paper: [CKQST] section 3.3, theorems 3 and 4, algorithm 1.
@@ -90,17 +90,17 @@ def choose_block(tree, head, rank, p, theta):
     best, chosen = math.inf, NOTHING
     if n_blocks < MOST_BLOCKS:
         best = math.log2((n_blocks + 1) / n_blocks) * chances + p * (math.log2(n_blocks + 1) + 1.0)
-        best += theta * (1.0 + math.log2(n_blocks))
+        best += update_ratio * (1.0 + math.log2(n_blocks))
     for at in (left, after):
         if at != NOTHING:
-            cost = widened_cost(blocks[at], p, n_blocks) + theta
+            cost = widened_cost(blocks[at], p, n_blocks) + update_ratio
             if cost < best:
                 best, chosen = cost, at
     return chosen, before
 
 
 @kernel
-def block_for(tree, place, rank, p, theta):
+def block_for(tree, place, rank, p, update_ratio):
     """The block of the list at this place that a subscription belongs in, made if need be; room was promised."""
     blocks = tree.blocks
     head = tree.list_heads[place]
@@ -108,7 +108,7 @@ def block_for(tree, place, rank, p, theta):
         if blocks[head].low != UNRANKED:
             head = tree.list_heads[place] = new_block(tree, UNRANKED, p, head)
         return head
-    chosen, before = choose_block(tree, head, rank, p, theta)
+    chosen, before = choose_block(tree, head, rank, p, update_ratio)
     if chosen == NOTHING:
         if before == NOTHING:
             chosen = tree.list_heads[place] = new_block(tree, rank, p, head)

@@ -1,4 +1,4 @@
-"""Garbage is collected a few lists and prefixes at a time, so that nobody waits long for it: kernels."""
+"""Removes dead entries, lists and prefixes, a few at a time, so that nobody waits long for it: kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearcast.engines.nearest.aoiq.layout import (
     SWEPT_FIRSTS,
     SWEPT_KEYS,
     level_of_node,
-    take_out,
+    remove_key,
 )
 from nearcast.engines.nearest.aoiq.posting_lists import move_block
 from nearcast.jit import kernel
@@ -79,9 +79,9 @@ def clean_list(tree, filed, place):
 
 @kernel
 def sweep_lists(tree, filed, n_places):
-    """Clean the lists in the next so many places; returns whether all places have been looked at.
+    """Clean the lists in the next `n_places` places; returns whether all places have been looked at.
 
-    Every list that is kept is noted with its prefix, so that prefixes can forget the levels without lists.
+    Every list that is kept is noted with its prefix, so that prefixes can drop the levels without lists.
     """
     heads, keys, prefixes = tree.heads, tree.list_keys, tree.prefixes
     for _ in range(n_places):
@@ -99,7 +99,7 @@ def sweep_lists(tree, filed, n_places):
         else:
             prefix.n_uses -= 1
             heads[N_LISTS] -= 1
-            take_out(keys, tree.list_heads, at)  # what takes its place comes next
+            remove_key(keys, tree.list_heads, at)  # what takes its place comes next
     return False
 
 
@@ -112,7 +112,7 @@ def free_prefix(tree, at):
 
 @kernel
 def sweep_prefixes(tree, n_places):
-    """Free the unused prefixes in the next so many places, of several words and of one."""
+    """Free the unused prefixes in the next `n_places` places, of several words and of one."""
     heads, keys, prefixes = tree.heads, tree.prefix_keys, tree.prefixes
     for _ in range(n_places):
         at = heads[SWEPT_KEYS]
@@ -121,7 +121,7 @@ def sweep_prefixes(tree, n_places):
         elif keys[at] != 0 and prefixes[tree.prefix_ids[at]].n_uses == 0:
             free_prefix(tree, tree.prefix_ids[at])
             prefixes[(keys[at] - 1) >> 31].n_uses -= 1
-            take_out(keys, tree.prefix_ids, at)
+            remove_key(keys, tree.prefix_ids, at)
         else:
             heads[SWEPT_KEYS] += 1
         at = heads[SWEPT_FIRSTS]

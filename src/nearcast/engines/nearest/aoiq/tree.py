@@ -1,4 +1,4 @@
-"""`OrderedIndex` owns the arrays of the tree, grows them, and says which subscriptions arrivals may concern."""
+"""`AoiqTree` owns the arrays of the tree, grows them, and finds which subscriptions arrivals may concern."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.blocks import N_HEADS as N_RANGES
 from nearcast.engines.blocks import USED
 from nearcast.engines.contract import Stats
-from nearcast.engines.nearest.aoiq.insert import file_many, forget, rank_words
+from nearcast.engines.nearest.aoiq.insert import file_many, rank_words, remove_many
 from nearcast.engines.nearest.aoiq.invariants import check_tree
 from nearcast.engines.nearest.aoiq.layout import (
     BLOCK,
@@ -39,8 +39,10 @@ from nearcast.engines.nearest.aoiq.layout import (
     TOUCHED,
     UNLINKED,
     UNRANKED,
+    EventRange,
     Habits,
     TreeLayout,
+    TreeShape,
     first_cell,
     place_of,
 )
@@ -116,8 +118,8 @@ class AoiqTree:
     """Subscriptions by node and words."""
 
     def __init__(self, space: Space, settings: AoiqSettings) -> None:
-        self._where = (space.metric_code, space.bounds)
-        self._settings = (settings.words, settings.height, float(settings.update_ratio))
+        self._space_input = space.kernel_input
+        self._shape = TreeShape(settings.words, settings.height, float(settings.update_ratio))
         self.height = settings.height
         self._tree = _empty(0)
         self._habits = Habits(
@@ -139,7 +141,7 @@ class AoiqTree:
             self._tree = self._tree._replace(firsts=firsts)
 
     def build(self, filed: Array, subscriptions: PointLayout, buffers: Array, slots: Ints) -> None:
-        """File all subscriptions, which are these, anew, with their words ordered by what was seen."""
+        """File all subscriptions again, which are these, with their words ordered by what was seen."""
         habits, heads = self._habits, self._tree.heads
         rows = subscriptions.rows[slots]
         asked = np.zeros(habits.ranks.size, dtype=np.int64)
@@ -160,14 +162,14 @@ class AoiqTree:
         self._n_filed = rows.size
 
     def file(self, filed: Array, subscriptions: PointLayout, buffers: Array, slots: Ints, n_new: int) -> None:
-        """File these subscriptions, each once, by the balls that they have now; `n_new` of them for the first time."""
+        """File these subscriptions, each once, by the ranges that they have now; `n_new` of them for the first time."""
         self._lowest = int(rank_words(subscriptions, slots, self._habits.ranks, self._lowest))
         self._file(filed, subscriptions, buffers, slots)
         self._n_filed += n_new
         self._sweep(filed, slots.size)
 
     def _sweep(self, filed: Array, n_slots: int) -> None:
-        """Collect some garbage, if there is any; after a round prefixes forget the levels that have no lists."""
+        """Collect some garbage, if there is any; after a round prefixes drop the levels that have no lists."""
         tree = self._tree
         if tree.heads[N_DEAD] <= self._n_rows // 8 + _LEAST:
             return
@@ -183,7 +185,7 @@ class AoiqTree:
         while done < slots.size:
             rest = slots[done:]
             done += file_many(
-                self._tree, self._habits, filed, subscriptions, buffers, rest, self._where, self._settings
+                self._tree, self._habits, filed, subscriptions, buffers, rest, self._space_input, self._shape
             )
             if done < slots.size:
                 self._grow()
@@ -209,36 +211,36 @@ class AoiqTree:
             entries=with_room(tree.entries, int(tree.ranges[USED] * 1.05) + 2 * longest + 64 * MOST_NODES),
         )
 
-    def forget(self, filed: Array, slots: Ints) -> None:
+    def remove(self, filed: Array, slots: Ints) -> None:
         """These subscriptions end."""
         self._n_rows -= int(filed["n_rows"][slots].sum())
         self._n_filed -= slots.size
-        forget(self._tree, filed, slots)
+        remove_many(self._tree, filed, slots)
         self._sweep(filed, slots.size)
 
     def find(
-        self, filed: Array, steps: Steps, events: tuple[int, int], messages: MessageLayout, pairs: Longs, n_pairs: int
+        self, filed: Array, steps: Steps, events: EventRange, messages: MessageLayout, pairs: Longs, n_pairs: int
     ) -> tuple[Longs, int]:
         """Candidates for the arrivals of these events, after the `n_pairs` that are there; maybe in a larger array."""
         if not self._n_filed:
             return pairs, n_pairs
         if self._tree.heads[N_SEEN] > _MEMORY:
-            self._forget_half()
+            self._halve_counts()
         while True:
             n_units = collect_many(
-                self._tree, self._habits, steps, events, messages, self._where, self._settings, self._units
+                self._tree, self._habits, steps, events, messages, self._space_input, self._shape, self._units
             )
             if n_units != NEED_ROOM:
                 break
             self._units = np.empty(2 * self._units.size, dtype=np.int64)
         units = np.sort(self._units[:n_units])
         while True:
-            n = scan_blocks(self._tree, filed, steps, messages, self._where[0], units, pairs, n_pairs)
+            n = scan_blocks(self._tree, filed, steps, messages, self._space_input.metric, units, pairs, n_pairs)
             if n != NEED_ROOM:
                 return pairs, int(n)
             pairs = with_room(pairs, 2 * pairs.size)
 
-    def _forget_half(self) -> None:
+    def _halve_counts(self) -> None:
         self._tree.heads[N_SEEN] //= 2
         self._tree.prefixes["hits"] //= 2
         self._habits.seen[:] //= 2
@@ -251,7 +253,7 @@ class AoiqTree:
 
     def check(self, filed: Array, slots: Ints) -> None:
         """Assert that the tree is consistent and holds exactly these subscriptions."""
-        check_tree(self._tree, filed, slots, self._n_rows, (self._where[1], self.height))
+        check_tree(self._tree, filed, slots, self._n_rows, self._space_input.bounds, self.height)
         assert slots.size == self._n_filed
 
     @property

@@ -1,4 +1,4 @@
-"""`GridIndex` owns the arrays of the grid, grows them, and says which subscriptions arrivals may concern."""
+"""`GridPyramid` owns the arrays of the grids, grows them, and finds which subscriptions arrivals may concern."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.blocks import N_HEADS as N_RANGES
 from nearcast.engines.blocks import USED, block_class, block_room
 from nearcast.engines.contract import Stats
-from nearcast.engines.nearest.grid.insert import file_many, finest, forget, note_levels, relist
+from nearcast.engines.nearest.grid.insert import file_many, finest, note_levels, rehash, remove_many
 from nearcast.engines.nearest.grid.layout import (
     CANDIDATES,
     DEEPEST,
@@ -64,7 +64,7 @@ class GridPyramid:
     """Subscriptions by cell and word."""
 
     def __init__(self, space: Space, settings: GridSettings) -> None:
-        self._where = (space.metric_code, space.bounds)
+        self._space_input = space.kernel_input
         self._settings = settings
         self._layout = GridLayout(
             np.zeros(N_HEADS, np.int64), np.zeros(16, LIST), np.zeros(16, np.uint8), np.zeros(16, ENTRY),
@@ -73,7 +73,7 @@ class GridPyramid:
         self._n_filed = 0  # entries that are alive
 
     def deepest(self, n_all: int) -> int:
-        """Level of the finest grid for so many subscriptions."""
+        """Level of the finest grid for `n_all` subscriptions."""
         return finest(n_all) if self._settings.finest is None else self._settings.finest
 
     def file(
@@ -89,35 +89,35 @@ class GridPyramid:
         done = 0
         while True:
             done += file_many(
-                self._layout, filed, subscriptions, buffers, slots[done:], self._where, self.deepest(n_all)
+                self._layout, filed, subscriptions, buffers, slots[done:], self._space_input, self.deepest(n_all)
             )
             if done == slots.size:
                 break
             self._grow(int(subscriptions.rows["n_terms"][slots[done]]))
         self._n_filed += int(filed["n_rows"][slots].sum())
-        self._note(filed, subscriptions, slots.size)
+        self._refresh_levels(filed, subscriptions, slots.size)
         self._sweep(filed, slots.size)
 
     def _grow(self, n_lists: int) -> None:
-        """Room for so many more lists, and for any list to grow."""
+        """Room for `n_lists` more lists, and for any list to grow."""
         grid = self._layout
         n_lists += int(grid.heads[N_LISTS])
         least = FULL[1] * n_lists // FULL[0] + 1
         if least > grid.lists.size:
-            grid = self._relisted(max(least, grid.lists.size * 9 // 8))
+            grid = self._rehashed(max(least, grid.lists.size * 9 // 8))
         lists = grid.lists[grid.lists["start"] >= 0]
-        longest = int(block_room(block_class(int(lists["n_rows"].max(initial=0)) + 1)))
+        longest = int(block_room(block_class(int(lists["n_rows"].max(initial=1)) + 1)))
         self._layout = grid._replace(entries=with_room(grid.entries, int(grid.ranges[USED]) + longest + n_lists // 16))
 
-    def _relisted(self, n_places: int) -> GridLayout:
-        """The grid with so many places for lists."""
+    def _rehashed(self, n_places: int) -> GridLayout:
+        """The grid with `n_places` places for lists."""
         old = self._layout
         grid = old._replace(lists=np.zeros(n_places, dtype=LIST), known=np.zeros(n_places, np.uint8))
-        relist(old.lists, grid)
+        rehash(old.lists, grid)
         return grid
 
-    def _note(self, filed: Array, subscriptions: PointLayout, n_slots: int) -> None:
-        """Look at some subscriptions; after all were, words forget the levels that none of theirs is filed at."""
+    def _refresh_levels(self, filed: Array, subscriptions: PointLayout, n_slots: int) -> None:
+        """Look at some subscriptions; after all were, words drop the levels that none of theirs is filed at."""
         grid, heads = self._layout, self._layout.heads
         n_all = min(filed.size, subscriptions.rows.size)
         end = min(n_all, int(heads[NOTED]) + _PACE * n_slots)
@@ -128,10 +128,10 @@ class GridPyramid:
             grid.coming[:] = 0
             heads[LEVELS], heads[NOTED] = np.bitwise_or.reduce(grid.levels, initial=0), 0
 
-    def forget(self, filed: Array, slots: Ints) -> None:
+    def remove(self, filed: Array, slots: Ints) -> None:
         """These subscriptions end."""
         self._n_filed -= int(filed["n_rows"][slots].sum())
-        forget(self._layout, filed, slots)
+        remove_many(self._layout, filed, slots)
         self._sweep(filed, slots.size)
 
     def _sweep(self, filed: Array, n_slots: int) -> None:
@@ -140,7 +140,7 @@ class GridPyramid:
             sweep_some(self._layout, filed, min(_PACE * n_slots, 2 * self._layout.lists.size))
             grid, heads = self._layout, self._layout.heads
             if 2 * grid.lists.size > 3 * (heads[N_LISTS] + _LEAST):
-                self._layout = self._relisted(5 * int(heads[N_LISTS]) // 4 + 16)
+                self._layout = self._rehashed(5 * int(heads[N_LISTS]) // 4 + 16)
             if 4 * grid.ranges[USED] > 5 * (heads[TAKEN] + _LEAST):
                 self._pack()
 
@@ -158,7 +158,7 @@ class GridPyramid:
         """Candidates for the arrivals from event `first` on: the event to go on with, and the number of pairs."""
         if not self._layout.heads[N_LISTS]:  # nobody asks for any word: what would look for them need not be compiled
             return end, 0
-        event, n = find_many(self._layout, filed, steps, first, end, messages, self._where, pairs)
+        event, n = find_many(self._layout, filed, steps, first, end, messages, self._space_input, pairs)
         return int(event), int(n)
 
     def check(self, filed: Array, slots: Ints) -> None:

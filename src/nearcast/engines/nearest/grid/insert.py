@@ -1,4 +1,7 @@
-"""Subscriptions go into the grid, and the entries that they had before are left to die."""
+"""Files subscriptions in the cells of the pyramid; entries that they had before stay behind, dead: kernels.
+
+DkM-SKS section 4.3.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,17 @@ from nearcast.engines.nearest.grid.layout import (
     NO_LIST,
     TAKEN,
     cell_code,
-    context,
     hash_of,
-    make_known,
+    is_single,
     make_place,
+    note_list,
     pack_box,
     place_of,
+    put_single,
+    single_box,
+    single_generation,
+    single_slot,
+    steps_around,
 )
 from nearcast.engines.nearest.search_range import NO_WORD, draw_box, level_of
 from nearcast.jit import NEED_ROOM, kernel
@@ -30,7 +38,7 @@ from nearcast.space.distance import EUCLIDEAN, wrap
 
 
 @kernel
-def forget(grid, filed, slots):
+def remove_many(grid, filed, slots):
     """These subscriptions are filed nowhere; their entries are removed when somebody comes by."""
     for slot in slots:
         own = filed[slot]
@@ -62,20 +70,21 @@ def push(grid, filed, wanted, slot, box):
     here = grid.lists[place]
     if here.hash != wanted:
         make_place(grid.lists, place)
-    single = here.start < 0
-    dead = single and filed[~here.start].generation != here.n_rows
+    single = is_single(here)
+    dead = single and filed[single_slot(here)].generation != single_generation(here)
     if here.hash == NO_LIST or dead or (here.size_class == NO_BLOCK and not single):
         grid.heads[N_LISTS] += here.hash == NO_LIST
         grid.heads[N_DEAD] -= here.hash != NO_LIST and dead
-        make_known(grid, wanted)
-        here.hash, here.start, here.n_rows, here.size_class = wanted, ~slot, generation, box
+        note_list(grid, wanted)
+        here.hash = wanted
+        put_single(here, slot, generation, box)
         return True
     if single:
         start = cut_block(grid.ranges, entries["slot"], 1)
         if start == NEED_ROOM:
             return False
         entry = entries[start]
-        entry.slot, entry.generation, entry.box = ~here.start, here.n_rows, here.size_class
+        entry.slot, entry.generation, entry.box = single_slot(here), single_generation(here), single_box(here)
         here.start, here.n_rows, here.size_class = start, 1, 1
         grid.heads[TAKEN] += block_room(1)
     elif here.n_rows == block_room(here.size_class) and not move_list(grid, here, here.size_class + 1):
@@ -87,10 +96,10 @@ def push(grid, filed, wanted, slot, box):
 
 
 @kernel
-def file_many(grid, filed, subscriptions, buffers, slots, where, deepest):
+def file_many(grid, filed, subscriptions, buffers, slots, space, deepest):
     """File subscriptions by the balls that they have now; returns how many were filed before room ran out.
 
-    What room ran out for is filed anew in the next call; the entries that it had got are dead by then.
+    What room ran out for is filed again in the next call; the entries that it had got are dead by then.
 
     Paper: [DKMSKS] section 4.3, a grid with an inverted file in each cell.
     Departs: the paper files a subscription in every cell that its ball meets. Here it is filed once, in the cell of its
@@ -99,7 +108,7 @@ def file_many(grid, filed, subscriptions, buffers, slots, where, deepest):
     ball is filed in the one cell of level 0, by words alone.
     """
     heads, levels, coming = grid.heads, grid.levels, grid.coming
-    metric, bounds = where
+    metric, bounds = space.metric, space.bounds
     for done in range(slots.size):
         slot = slots[done]
         row, own = subscriptions.rows[slot], filed[slot]
@@ -115,10 +124,10 @@ def file_many(grid, filed, subscriptions, buffers, slots, where, deepest):
         column = cell_index(bounds[0], bounds[2], 1 << level, x)
         line = cell_index(bounds[1], bounds[3], 1 << level, row.y)
         box = pack_box(
-            context(bounds[0], bounds[2], level, column, own.x0),
-            context(bounds[1], bounds[3], level, line, own.y0),
-            context(bounds[0], bounds[2], level, column, own.x1),
-            context(bounds[1], bounds[3], level, line, own.y1),
+            steps_around(bounds[0], bounds[2], level, column, own.x0),
+            steps_around(bounds[1], bounds[3], level, line, own.y0),
+            steps_around(bounds[0], bounds[2], level, column, own.x1),
+            steps_around(bounds[1], bounds[3], level, line, own.y1),
         )
         cell = cell_code(level, column, line)
         heads[LEVELS] |= 1 << level
@@ -143,14 +152,14 @@ def note_levels(grid, filed, subscriptions, first, end):
 
 
 @kernel
-def relist(lists, grid):
+def rehash(lists, grid):
     """Put all lists into those of a grid, which are more and empty."""
     for i in range(lists.size):
         if lists[i].hash != NO_LIST:
             place = place_of(grid.lists, lists[i].hash)
             make_place(grid.lists, place)
             grid.lists[place] = lists[i]
-            make_known(grid, lists[i].hash)
+            note_list(grid, lists[i].hash)
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""The index as arrays: lists of entries, found by the hash of cell and word.
+"""The pyramid of grids as arrays: lists of entries, found by the hash of cell and word.
 
 Cells belong to a pyramid of grids: level l has 2**l columns and rows, level 0 one cell for everything. An entry says
 that a subscription is filed under one of its words in one cell, and where around that cell its ball lies. A list holds
@@ -20,9 +20,9 @@ NO_LIST = 0  # hash of a place without a list
 
 LIST = record(
     ("hash", "i4"),
-    ("start", "i4"),  # its first entry; ~ the slot of a list that is a single entry by itself
-    ("n_rows", "i4"),  # its entries; the generation of a single one
-    ("size_class", "i4"),  # of the block of its entries, see blocks.py, or NO_BLOCK; the box of a single one
+    ("start", "i4"),  # its first entry; of a single one see `single_slot`
+    ("n_rows", "i4"),  # its entries; of a single one see `single_generation`
+    ("size_class", "i4"),  # of the block of its entries, see blocks.py, or NO_BLOCK; of a single one see `single_box`
 )
 ENTRY = record(("slot", "i4"), ("generation", "i4"), ("box", "i4"))  # box: see `pack_box`
 NO_BLOCK = -1
@@ -43,6 +43,36 @@ class GridLayout(NamedTuple):
     ranges: Longs  # int64[blocks.N_HEADS]: which of it is free
     levels: Ints  # int32[n_terms]: bit l is set where something may be filed under the word at level l
     coming: Ints  # int32[n_terms]: the same, of what was filed or looked at since `levels` were last made
+
+
+@kernel
+def is_single(row):
+    """Is a list one entry, kept in its own row?"""
+    return row.start < 0
+
+
+@kernel
+def single_slot(row):
+    """Whose entry a single one is."""
+    return ~row.start
+
+
+@kernel
+def single_generation(row):
+    """Generation of a single entry."""
+    return row.n_rows
+
+
+@kernel
+def single_box(row):
+    """Box of a single entry, see `pack_box`."""
+    return row.size_class
+
+
+@kernel
+def put_single(row, slot, generation, box):
+    """Make a list a single entry."""
+    row.start, row.n_rows, row.size_class = ~slot, generation, box
 
 
 @kernel
@@ -76,14 +106,14 @@ def bit_of(lists, wanted):
 
 
 @kernel
-def may_know(grid, wanted):
+def may_have_list(grid, wanted):
     """May there be a list of this hash?"""
     bit = bit_of(grid.lists, wanted)
     return grid.known[bit >> 3] >> (bit & 7) & 1
 
 
 @kernel
-def make_known(grid, wanted):
+def note_list(grid, wanted):
     """There is a list of this hash now."""
     bit = bit_of(grid.lists, wanted)
     grid.known[bit >> 3] |= 1 << (bit & 7)
@@ -131,7 +161,7 @@ def make_place(lists, place):
 
 
 @kernel
-def context(low, high, level, cell, value):
+def steps_around(low, high, level, cell, value):
     """Where a value lies around a cell: steps from 0, half a cell before it, to 255, half a cell behind it and beyond.
 
     Never smaller when the value grows, so a place inside a box is inside its steps.
@@ -147,7 +177,7 @@ def context(low, high, level, cell, value):
 
 @kernel
 def pack_box(x0, y0, x1, y1):
-    """Four steps of `around` in 32 bits."""
+    """Four results of `steps_around` in 32 bits."""
     return x0 | y0 << 8 | x1 << 16 | (y1 - 128) << 24
 
 

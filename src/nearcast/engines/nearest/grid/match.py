@@ -1,4 +1,6 @@
-"""Arriving messages come with places and words; pairs of event and subscription that may match go out.
+"""Finds pairs of arrival and subscription that may match, by the cells and the words of the arrival: kernels.
+
+DkM-SKS section 4.3.
 
 Lists, entries and boxes lie anywhere in memory. A message therefore goes through them in stages, all of its lists at
 once, and each stage has fetched what the next one reads.
@@ -19,16 +21,20 @@ from nearcast.engines.nearest.grid.layout import (
     UNLINKED,
     box_holds,
     cell_code,
-    context,
     hash_of,
     home_of,
-    may_know,
+    is_single,
+    may_have_list,
     place_of,
+    single_box,
+    single_generation,
+    single_slot,
+    steps_around,
 )
 from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
 from nearcast.space.distance import EUCLIDEAN, wrap
 
-_CELLS = 4 * (DEEPEST + 1)  # at most so many are looked into for a word
+_CELLS = 4 * (DEEPEST + 1)  # that are looked into for a word, at most
 
 
 @kernel
@@ -52,14 +58,14 @@ def list_probes(grid, messages, message, x, y, bounds, probes):
                         if term >= levels.size or not levels[term] >> level & 1:
                             continue
                         wanted = hash_of(cell, term)
-                        if not may_know(grid, wanted):
+                        if not may_have_list(grid, wanted):
                             continue
                         home = home_of(lists, wanted)
                         prefetch(lists, home)
                         prefetch(lists, home + 3)  # it often is in the next line
                         if steps < 0:
-                            step_y = context(bounds[1], bounds[3], level, row, y)
-                            steps = np.int64(context(bounds[0], bounds[2], level, column, x) | step_y << 8)
+                            step_y = steps_around(bounds[1], bounds[3], level, row, y)
+                            steps = np.int64(steps_around(bounds[0], bounds[2], level, column, x) | step_y << 8)
                         probes[n] = steps << 32 | np.int64(wanted)
                         n += 1
         level += 1
@@ -81,10 +87,10 @@ def find_lists(grid, filed, probes, n, picked):
         here = lists[place]
         if here.hash != wanted:
             continue
-        if here.start < 0:
+        if is_single(here):
             n_touched += 1
-            if box_holds(here.size_class, probes[i] >> 32 & 255, probes[i] >> 40):
-                prefetch(filed, ~here.start)
+            if box_holds(single_box(here), probes[i] >> 32 & 255, probes[i] >> 40):
+                prefetch(filed, single_slot(here))
                 picked[n_picked] = np.int64(place) << 32
                 n_picked += 1
         elif here.n_rows > 0:
@@ -122,18 +128,17 @@ def pick_rows(grid, filed, probes, n, picked, n_picked):
 
 
 @allocating
-def add_pairs(grid, filed, picked, place, event, pairs, n):
+def add_pairs(grid, filed, picked, x, y, event, pairs, n):
     """Write event << 32 | slot for those rows whose box holds the place; returns how many with those before.
 
     Dead rows are removed. Returns NEED_ROOM, and removes none, if `pairs` is too small.
     """
     lists, entries = grid.lists, grid.entries
-    x, y = place
     n_dead = 0
     for i in range(picked.size):
         here = lists[picked[i] >> 32]
-        slot, generation = ~here.start, here.n_rows
-        if here.start >= 0:
+        slot, generation = single_slot(here), single_generation(here)
+        if not is_single(here):
             entry = entries[here.start + (picked[i] & 0xFFFFFFFF)]
             slot, generation = entry.slot, entry.generation
         own = filed[slot]
@@ -158,7 +163,7 @@ def add_pairs(grid, filed, picked, place, event, pairs, n):
 def remove_row(grid, here, row):
     """Take a dead row out of a list; the last one takes its place."""
     grid.heads[N_DEAD] -= 1
-    if here.start < 0:
+    if is_single(here):
         here.start, here.n_rows, here.size_class = 0, 0, NO_BLOCK
         return
     here.n_rows -= 1
@@ -166,7 +171,7 @@ def remove_row(grid, here, row):
 
 
 @allocating
-def find_many(grid, filed, steps, first, end, messages, where, pairs):
+def find_many(grid, filed, steps, first, end, messages, space, pairs):
     """Write event << 32 | slot for all whose box holds an arrival and who are filed under a word of it.
 
     Takes events from `first` up to `end`; returns the event to go on with and the number of pairs. It stops early where
@@ -174,7 +179,7 @@ def find_many(grid, filed, steps, first, end, messages, where, pairs):
 
     Paper: [DKMSKS] section 4.3, the cell of a new object and the words of its inverted file.
     """
-    metric, bounds = where
+    metric, bounds = space.metric, space.bounds
     probes, picked = np.empty(16 * _CELLS, dtype=np.int64), np.empty(1024, dtype=np.int64)
     n = 0
     for event in range(first, end):
@@ -189,7 +194,7 @@ def find_many(grid, filed, steps, first, end, messages, where, pairs):
             picked = np.empty(2 * n_probes, dtype=np.int64)
         n_lists, n_picked = find_lists(grid, filed, probes, n_probes, picked)
         picked, n_picked = pick_rows(grid, filed, probes, n_lists, picked, n_picked)
-        n_now = add_pairs(grid, filed, picked[:n_picked], (x, y), event, pairs, n)
+        n_now = add_pairs(grid, filed, picked[:n_picked], x, y, event, pairs, n)
         if n_now == NEED_ROOM:
             return event, n
         grid.heads[CANDIDATES] += n_now - n

@@ -1,10 +1,22 @@
-"""Dead entries that no message comes by are removed a few lists at a time: kernels."""
+"""Removes dead entries that no message comes by, a few lists at a time: kernels."""
 
 from __future__ import annotations
 
 from nearcast.engines.blocks import block_class, block_room, give_block, take_block
 from nearcast.engines.nearest.grid.insert import move_list
-from nearcast.engines.nearest.grid.layout import N_LISTS, NO_BLOCK, NO_LIST, SWEPT, TAKEN, bit_of, steps_away
+from nearcast.engines.nearest.grid.layout import (
+    N_LISTS,
+    NO_BLOCK,
+    NO_LIST,
+    SWEPT,
+    TAKEN,
+    bit_of,
+    is_single,
+    put_single,
+    single_generation,
+    single_slot,
+    steps_away,
+)
 from nearcast.engines.nearest.grid.match import remove_row
 from nearcast.jit import kernel
 
@@ -12,7 +24,7 @@ _SPARSE = 9  # size classes, more than a doubling, by which a list moves to a sm
 
 
 @kernel
-def unknow(grid, bit):
+def clear_bit(grid, bit):
     """A list with this bit was removed: clear it, unless another list has it too."""
     lists = grid.lists
     place, steps = bit >> 3, 0
@@ -40,7 +52,7 @@ def remove_list(grid, at):
         lists[gap] = lists[place]
         gap = place
     lists[gap].hash = NO_LIST
-    unknow(grid, bit)
+    clear_bit(grid, bit)
 
 
 @kernel
@@ -60,7 +72,7 @@ def clean_rows(grid, filed, here):
     elif here.n_rows == 1:
         start, size_class = here.start, here.size_class
         entry = entries[start]
-        here.start, here.n_rows, here.size_class = ~entry.slot, entry.generation, entry.box
+        put_single(here, entry.slot, entry.generation, entry.box)
         give_block(grid.ranges, links, size_class, start)
         grid.heads[TAKEN] -= block_room(size_class)
     elif block_class(here.n_rows) + _SPARSE <= here.size_class:
@@ -69,7 +81,7 @@ def clean_rows(grid, filed, here):
 
 @kernel
 def sweep_some(grid, filed, n_places):
-    """Remove the dead entries of the lists in the next so many places, and lists that have no others."""
+    """Remove the dead entries of the lists in the next `n_places` places, and lists that have no others."""
     heads, lists = grid.heads, grid.lists
     for _ in range(n_places):
         if heads[SWEPT] >= lists.size:
@@ -78,12 +90,12 @@ def sweep_some(grid, filed, n_places):
         if here.hash == NO_LIST:
             heads[SWEPT] += 1
             continue
-        if here.start < 0:
-            if filed[~here.start].generation != here.n_rows:
+        if is_single(here):
+            if filed[single_slot(here)].generation != single_generation(here):
                 remove_row(grid, here, 0)
         else:
             clean_rows(grid, filed, here)
-        if here.start >= 0 and here.n_rows == 0:
+        if not is_single(here) and here.n_rows == 0:
             remove_list(grid, heads[SWEPT])
             heads[N_LISTS] -= 1
             continue  # what took its place comes next
@@ -95,7 +107,7 @@ def pack(grid, entries, ranges):
     """Put the entries of all lists into a fresh pool, which has room for them, one list after another."""
     for i in range(grid.lists.size):
         here = grid.lists[i]
-        if here.hash != NO_LIST and here.start >= 0 and here.size_class != NO_BLOCK:
+        if here.hash != NO_LIST and not is_single(here) and here.size_class != NO_BLOCK:
             start = take_block(ranges, entries["slot"], here.size_class)
             for row in range(here.n_rows):
                 entries[start + row] = grid.entries[here.start + row]

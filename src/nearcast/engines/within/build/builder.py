@@ -1,4 +1,4 @@
-"""Python's side of `build`: owns the stacks of a builder, grows what a kernel asks for, and goes on."""
+"""The Python side of `tasks`: `TreeBuilder` owns the stacks, grows what a kernel asks for, and resumes it."""
 
 from __future__ import annotations
 
@@ -6,30 +6,34 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, with_room
 from nearcast.engines.within.arrays import TreeArrays, class_of, class_room
-from nearcast.engines.within.build.partition_cost import CutScratch, Sample, new_scratch
-from nearcast.engines.within.build.tasks import (
+from nearcast.engines.within.build.layout import (
     BUDGET,
-    DONE,
     N_TASKS,
+    TASK,
+    BuildStacks,
+    PartitionScratch,
+    Plan,
+    Sample,
+    new_scratch,
+)
+from nearcast.engines.within.build.tasks import (
+    DONE,
     NEED_SAMPLED,
     NEED_STACK,
     NEED_TARGETS,
     NEED_TASKS,
     PAUSED,
-    TASK,
-    Builder,
-    Plan,
     build,
     copies_at,
     put_leaf,
     put_task,
 )
 from nearcast.engines.within.layout import ENTRY
-from nearcast.engines.within.upkeep.subtree import reaching
+from nearcast.engines.within.upkeep.subtree import sample_reaching
 from nearcast.engines.within.word_order import WordOrder
 
 _ALL = 2**62
-_SHORT, _SHORT_SAMPLE = 1024, 256  # a list this short is judged by that many messages
+_SHORT, _SHORT_SAMPLE = 1024, 256  # a list of up to 1,024 entries is judged by about 256 messages
 _GROWS = {
     NEED_STACK: ("stack",),
     NEED_TARGETS: ("targets", "target_ranks"),
@@ -38,20 +42,23 @@ _GROWS = {
 }
 
 
-class Building:
-    """Trees under way: lists of entries, each to hang below a part."""
+class TreeBuilder:
+    """Builds trees from lists of entries, each to hang below a part."""
 
     def __init__(self, fanout: int) -> None:
         self._fanout = fanout
         room = 2 * fanout + 4
         ints = [np.zeros(room, np.int32) for _ in range(4)]
         fill = np.zeros(fanout + 2, np.int64)
-        self._builder = Builder._make([np.zeros(3, np.int64), np.zeros(room, TASK), np.zeros(0, ENTRY), *ints, fill])
-        self._scratch: CutScratch = new_scratch(0, 0, fanout)
+        reached = [np.zeros(fanout + 2, np.int32) for _ in range(2)]
+        self._builder = BuildStacks._make(
+            [np.zeros(3, np.int64), np.zeros(room, TASK), np.zeros(0, ENTRY), *ints, fill, *reached]
+        )
+        self._scratch: PartitionScratch = new_scratch(0, 0, fanout)
 
     @property
     def busy(self) -> bool:
-        """There are tasks left."""
+        """Are there tasks left?"""
         return bool(self._builder.state[N_TASKS])
 
     def stack(self, n: int) -> Array:
@@ -60,7 +67,7 @@ class Building:
         return self._builder.stack
 
     def adopt(self, entries: Array) -> None:
-        """Go on with this stack, which holds the list of the first task."""
+        """Use this array as the stack; it holds the list of the first task."""
         self._builder = self._builder._replace(stack=entries)
 
     def start(
@@ -74,7 +81,9 @@ class Building:
         put_task(arrays.layout, builder, part, 0, n_rows)
         step = 1 if n_rows > _SHORT else -(-n // _SHORT_SAMPLE)
         task = builder.tasks[0]
-        task["n_sample"] = reaching(arrays.layout, sample, part, max(1, step), path, builder.messages, builder.etas)
+        task["n_sample"] = sample_reaching(
+            arrays.layout, sample, part, max(1, step), path, builder.messages, builder.etas
+        )
         task["part"] = part if hook is None else hook
         task["copies"] = copies_at(arrays.layout, part)
 

@@ -1,11 +1,11 @@
-"""The words of a node go in, in rank order; the borders of its cuts and what they cost come out: kernels.
+"""Cuts the words of a node, which are in rank order, into runs that cost little: kernels.
 
 A cut is a run of words: cut i holds the words `ends[i - 1]` up to, but without, `ends[i]`; the first starts at word 0.
 `weights[w]` subscriptions are filed under word w, and a message that reaches the node holds it with probability
-`hits[w]`. A cut is entered when one of its words is met, and then all of its subscriptions are gone through: it costs
+`hits[w]`. A cut is entered when one of its words is met, and then all of its subscriptions are tried: it costs
 their number times the probability, and a node the sum over its cuts.
 
-Paper: [APTREE] section 3.3.1, equation 1.
+Paper: [APTREE] section 3.3.1, equation 1; section 3.3.2, algorithms 2 and 3.
 Departs: the sum of the words' probabilities stands for that of the cut, but never exceeds 1: a message holds many
 words, so the sum over frequent ones does.
 """
@@ -90,7 +90,7 @@ def optimal_cuts(weights, hits, n_words, n_cuts, ends):
     Paper: [APTREE] section 3.3.2, algorithm 2, equations 2 and 3.
     """
     n_cuts = min(n_cuts, n_words)
-    costs = np.full((n_cuts + 1, n_words + 1), np.inf)  # of the words from here on, in so many cuts
+    costs = np.full((n_cuts + 1, n_words + 1), np.inf)  # [cuts, first]: of the words from `first` on, in that many cuts
     choices = np.zeros((n_cuts + 1, n_words + 1), dtype=np.int32)  # where the first of these cuts ends
     costs[0, n_words] = 0.0
     for cuts in range(1, n_cuts + 1):

@@ -1,86 +1,35 @@
-"""A list of entries goes in; the best cuts by words, the best grid, and what each would cost, come out.
+"""Chooses the best cuts and the best grid for a list of entries, and estimates what either costs: kernels.
 
-Costs are in entries that a message which reaches the node is expected to meet. Long lists are judged by every so many
-of their entries, so that a choice never takes long.
+A cost is the number of entries that a message which reaches the node is expected to meet. A long list is judged by at
+most about MOST_JUDGED of its entries, evenly spread, so that a choice never takes long.
+
+Paper: [APTREE] section 3.3.1.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
-import numpy as np
-
-from nearcast.columns.arena import Floats, Ints, Longs
 from nearcast.engines.within.build.keyword_cuts import even_cuts, improved_cuts, optimal_cuts
+from nearcast.engines.within.build.layout import EVEN_CUTS, MOST_FOLLOWED, MOST_JUDGED, OPTIMAL_CUTS
 from nearcast.engines.within.build.space_grid import KAPPA, grid_cost, improved_lines, n_before
-from nearcast.engines.within.layout import NO_WORD
+from nearcast.engines.within.layout import NO_WORD, Rectangle
 from nearcast.engines.within.moving.move_cost import penalty
 from nearcast.engines.within.paths import word_at
 from nearcast.jit import allocating, kernel
 
-HEURISTIC_CUTS, OPTIMAL_CUTS, EVEN_CUTS = range(3)
-_MOST_JUDGED = 4096  # entries that a choice is made from
 _ROWS_PER_PART = 3  # least mean number of entries of a cut or cell; fewer would cost more memory than they save time
-_MOST_FOLLOWED = 256  # entries whose movement is looked at
 _OVER = 1.25  # lines are put where few boxes are met, so that more than by chance can be tried
 _VISIT = 16.0  # what coming to a node or leaf costs, in entries met (measured, 2026-11-16)
 
 
-class Sample(NamedTuple):
-    """Messages that arrived lately: what probabilities are taken from."""
-
-    xs: Floats  # float64[n]
-    ys: Floats  # float64[n]
-    word_start: Longs  # int64[n + 1]
-    words: Ints  # int32[]: ranks of the words of each, increasing
-
-
-class CutScratch(NamedTuple):
-    """What choosing needs besides; `counts` and `hit_counts` are zero between calls."""
-
-    counts: Ints  # int32[n_ranks]
-    hit_counts: Ints  # int32[n_ranks]
-    words: Ints  # int32[n_ranks]: the different words of a list, as ranks, increasing
-    weights: Longs  # int64[n_ranks]
-    hits: Floats  # float64[n_ranks]
-    ends: Ints  # int32[f]
-    boxes: Floats  # float64[_MOST_JUDGED, 4]
-    places: Floats  # float64[most sampled, 2]
-    sorted: Floats  # float64[2, 2 * _MOST_JUDGED + most sampled]: of either axis lows, highs and places
-    x_lines: Floats  # float64[f]
-    y_lines: Floats  # float64[f]
-    cells: Ints  # int32[2 * (f + 1) ** 2]
-    moves: Floats  # float64[_MOST_FOLLOWED, 2]
-    drifts: Ints  # int32[2, f]
-
-
-def new_scratch(n_ranks: int, n_sampled: int, fanout: int) -> CutScratch:
-    """Scratch for words of so many ranks, a sample of that size, and nodes of at most `fanout` parts."""
-    by_rank = [np.zeros(n_ranks, dtype) for dtype in (np.int32, np.int32, np.int32, np.int64, np.float64)]
-    lines = [np.zeros(fanout), np.zeros(fanout)]
-    return CutScratch._make(
-        [
-            *by_rank,
-            np.zeros(fanout, np.int32),
-            np.zeros((_MOST_JUDGED, 4)),
-            np.zeros((n_sampled, 2)),
-            np.zeros((2, 2 * _MOST_JUDGED + n_sampled)),
-            *lines,
-            np.zeros(2 * (fanout + 2) ** 2, np.int32),
-            np.zeros((_MOST_FOLLOWED, 2)),
-            np.zeros((2, fanout), np.int32),
-        ]
-    )
-
-
 @allocating
-def count_words(entries, start, n_rows, offset, ranks, lowest, scratch):
-    """Count the words at an offset over some of the entries; returns how many words, and how many entries had none."""
-    step = max(1, n_rows // _MOST_JUDGED)
+def count_words(builder, task, ranks, lowest, scratch):
+    """Count the words at a task's offset over some of its entries; how many words, and how many entries had none."""
+    step = max(1, task.n_rows // MOST_JUDGED)
     n_words, n_dummies = 0, 0
-    for i in range(start, start + n_rows, step):
-        word = word_at(entries[i], offset)
+    for i in range(task.start, task.start + task.n_rows, step):
+        word = word_at(builder.stack[i], task.offset)
         if word == NO_WORD:
             n_dummies += 1
             continue
@@ -94,18 +43,18 @@ def count_words(entries, start, n_rows, offset, ranks, lowest, scratch):
 
 
 @kernel
-def count_hits(sample, messages, etas, first, n_sample, lowest, scratch):
-    """Count in how many of the sample messages that reach a node each of the counted words can still be used."""
-    for i in range(first, first + n_sample):
-        end = sample.word_start[messages[i] + 1]
-        for j in range(sample.word_start[messages[i]] + etas[i], end):
+def count_hits(builder, task, lowest, sample, scratch):
+    """Count in how many of the sample messages that reach a task each of the counted words can still be used."""
+    for i in range(task.sample_start, task.sample_start + task.n_sample):
+        message = builder.messages[i]
+        for j in range(sample.word_start[message] + builder.etas[i], sample.word_start[message + 1]):
             at = sample.words[j] - lowest
             if scratch.counts[at] > 0:
                 scratch.hit_counts[at] += 1
 
 
 @kernel
-def choose_cuts(entries, task, ranks, lowest, fanout, method, sample, messages, etas, scratch):
+def choose_cuts(builder, task, ranks, lowest, plan, sample, scratch):
     """Cut the words of a list at its offset; the cost, and the numbers of cuts (their ends are in `ends`) and words.
 
     Paper: [APTREE] section 3.3.1, p(w) from the messages that reach the node, or from subscriptions; section 3.3.2.
@@ -113,8 +62,8 @@ def choose_cuts(entries, task, ranks, lowest, fanout, method, sample, messages, 
     the cost of 200 cuts a long list of many words would go to space first, though words tell more. Few messages and
     subscriptions are blended, as for cells. Cuts have some entries each. Coming to a part costs something by itself.
     """
-    n_words, n_dummies = count_words(entries, task.start, task.n_rows, task.offset, ranks, lowest, scratch)
-    count_hits(sample, messages, etas, task.sample_start, task.n_sample, lowest, scratch)
+    n_words, n_dummies = count_words(builder, task, ranks, lowest, scratch)
+    count_hits(builder, task, lowest, sample, scratch)
     n_counted = 0
     for i in range(n_words):
         n_counted += scratch.counts[scratch.words[i]]
@@ -126,10 +75,10 @@ def choose_cuts(entries, task, ranks, lowest, fanout, method, sample, messages, 
         scratch.words[i] = at + lowest
     if n_words == 0:
         return math.inf, 0, 0
-    most = min(fanout, max(2, task.n_rows // _ROWS_PER_PART))
-    if method == OPTIMAL_CUTS:
+    most = min(plan.fanout, max(2, task.n_rows // _ROWS_PER_PART))
+    if plan.cuts == OPTIMAL_CUTS:
         n_cuts = optimal_cuts(scratch.weights, scratch.hits, n_words, most, scratch.ends)
-    elif method == EVEN_CUTS:
+    elif plan.cuts == EVEN_CUTS:
         n_cuts = even_cuts(scratch.weights, scratch.hits, n_words, most, scratch.ends)
     else:
         n_cuts = improved_cuts(scratch.weights, scratch.hits, n_words, most, scratch.ends)
@@ -149,14 +98,20 @@ def put_sorted(values, column, n, out):
 
 
 @kernel
-def stretched(extent, box):
-    """The extent with the finite sides of a box in it."""
-    return (
-        min(extent[0], box[0]) if box[0] > -math.inf else extent[0],
-        min(extent[1], box[1]) if box[1] > -math.inf else extent[1],
-        max(extent[2], box[2]) if box[2] < math.inf else extent[2],
-        max(extent[3], box[3]) if box[3] < math.inf else extent[3],
+def with_box(extent, box):
+    """The extent, made so large that it holds the finite sides of a box."""
+    return Rectangle(
+        min(extent.x0, box[0]) if box[0] > -math.inf else extent.x0,
+        min(extent.y0, box[1]) if box[1] > -math.inf else extent.y0,
+        max(extent.x1, box[2]) if box[2] < math.inf else extent.x1,
+        max(extent.y1, box[3]) if box[3] < math.inf else extent.y1,
     )
+
+
+@kernel
+def inside_task(extent, task):
+    """What of an extent lies inside the region of a task."""
+    return Rectangle(max(extent.x0, task.x0), max(extent.y0, task.y0), min(extent.x1, task.x1), min(extent.y1, task.y1))
 
 
 @kernel
@@ -194,36 +149,36 @@ def most_slabs(n, most_copies, scratch):
 
 
 @kernel
-def choose_grid(entries, task, fanout, most_copies, sample, messages, scratch):
+def choose_grid(builder, task, plan, sample, scratch):
     """Cut the region of a list into cells; returns the cost and the numbers of x and y lines, which are in `scratch`.
 
     Paper: [APTREE] section 3.3.3.
     Departs: cells have some entries each, and are coarser still while entries would be copied too often. Coming to a
     cell costs something by itself.
     """
-    step = max(1, task.n_rows // _MOST_JUDGED)
+    step = max(1, task.n_rows // MOST_JUDGED)
     n = 0
-    extent = (math.inf, math.inf, -math.inf, -math.inf)
+    extent = Rectangle(math.inf, math.inf, -math.inf, -math.inf)
     for i in range(task.start, task.start + task.n_rows, step):
-        if n == _MOST_JUDGED:
+        if n == MOST_JUDGED:
             break
-        entry = entries[i]
+        entry = builder.stack[i]
         box = scratch.boxes[n]
         box[0], box[1], box[2], box[3] = entry.x0, entry.y0, entry.x1, entry.y1
-        extent = stretched(extent, box)
+        extent = with_box(extent, box)
         n += 1
-    extent = (max(extent[0], task.x0), max(extent[1], task.y0), min(extent[2], task.x1), min(extent[3], task.y1))
+    extent = inside_task(extent, task)
     for i in range(task.n_sample):
-        message = messages[task.sample_start + i]
+        message = builder.messages[task.sample_start + i]
         scratch.places[i, 0], scratch.places[i, 1] = sample.xs[message], sample.ys[message]
     for axis in range(2):
         sort_axis(n, task.n_sample, axis, scratch)
-    region = (task.x0, task.y0, task.x1, task.y1)
-    side = int(math.sqrt(min(fanout, max(4, task.n_rows // _ROWS_PER_PART))))
-    side = min(side, max(2, int(_OVER * most_slabs(n, most_copies / task.copies, scratch))))
+    region = Rectangle(task.x0, task.y0, task.x1, task.y1)
+    side = int(math.sqrt(min(plan.fanout, max(4, task.n_rows // _ROWS_PER_PART))))
+    side = min(side, max(2, int(_OVER * most_slabs(n, max(1.0, plan.copies / task.copies), scratch))))
     while side >= 2:
-        n_x = choose_lines(n, task.n_sample, 0, extent[0], extent[2], side, scratch, scratch.x_lines)
-        n_y = choose_lines(n, task.n_sample, 1, extent[1], extent[3], side, scratch, scratch.y_lines)
+        n_x = choose_lines(n, task.n_sample, 0, extent.x0, extent.x1, side, scratch, scratch.x_lines)
+        n_y = choose_lines(n, task.n_sample, 1, extent.y0, extent.y1, side, scratch, scratch.y_lines)
         cost = grid_cost(
             scratch.boxes[:n], scratch.places[: task.n_sample], region, extent, scratch.x_lines[:n_x],
             scratch.y_lines[:n_y], scratch.cells[: (n_x + 2) * (n_y + 2)], scratch.cells[(n_x + 2) * (n_y + 2) :],
@@ -232,29 +187,31 @@ def choose_grid(entries, task, fanout, most_copies, sample, messages, scratch):
         for column in range(n_x + 1):
             for row in range(n_y + 1):
                 n_copies += scratch.cells[column * (n_y + 2) + row]
-        if n_copies * task.copies <= most_copies * n:
+        if n_copies * task.copies <= plan.copies * n:
             return cost * task.n_rows / n + _VISIT, n_x, n_y
         side = side * 2 // 3
     return math.inf, 0, 0
 
 
 @kernel
-def cost_of_moves(entries, task, steps, pace, n_words, scratch):
-    """What movement adds in an epoch to the cost of cutting a list by space; `steps` are the displacements by slot.
+def cost_of_moves(builder, task, plan, n_words, scratch):
+    """What movement adds in an epoch to the cost of cutting a list by space.
 
     Paper: [APTREE] section 4.3.1, equation 15.
     """
+    displacements, pace = plan.displacements, plan.pace
     n = 0
-    extent = (math.inf, math.inf, -math.inf, -math.inf)
-    for i in range(task.start, task.start + task.n_rows, max(1, -(-task.n_rows // _MOST_FOLLOWED))):
-        entry, box, move = entries[i], scratch.boxes[n], scratch.moves[n]
+    extent = Rectangle(math.inf, math.inf, -math.inf, -math.inf)
+    for i in range(task.start, task.start + task.n_rows, max(1, -(-task.n_rows // MOST_FOLLOWED))):
+        entry, box, move = builder.stack[i], scratch.boxes[n], scratch.moves[n]
         box[0], box[1], box[2], box[3] = entry.x0, entry.y0, entry.x1, entry.y1
-        extent = stretched(extent, box)
+        extent = with_box(extent, box)
         move[0], move[1] = 0.0, 0.0
-        if entry.slot < steps.shape[0]:
-            move[0], move[1] = steps[entry.slot, 0] / pace.update_epochs, steps[entry.slot, 1] / pace.update_epochs
+        if entry.slot < displacements.shape[0]:
+            move[0] = displacements[entry.slot, 0] / pace.update_epochs
+            move[1] = displacements[entry.slot, 1] / pace.update_epochs
         n += 1
-    extent = (max(extent[0], task.x0), max(extent[1], task.y0), min(extent[2], task.x1), min(extent[3], task.y1))
+    extent = inside_task(extent, task)
     return penalty(
         scratch.boxes[:n], scratch.moves[:n], extent, pace, task.n_rows, n_words, task.depth + 1, scratch.drifts
     )

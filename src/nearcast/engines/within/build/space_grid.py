@@ -1,8 +1,10 @@
-"""Boxes and sample messages go in; the lines that cut a node into cells, and what the cells cost, come out: kernels.
+"""Cuts a node into a grid: finds the lines from boxes and sample messages, and estimates its cost: kernels.
 
 Slab i holds the coordinates from `lines[i - 1]` up to, but without, `lines[i]`; the first and the last are open-ended.
 The slab of a coordinate is the number of lines at or before it, so a message lies in exactly one cell, and a closed box
 covers exactly the cells from its low corner's to its high corner's, borders included.
+
+Paper: [APTREE] section 3.3.3.
 """
 
 from __future__ import annotations
@@ -159,7 +161,7 @@ def improved_lines(lows, highs, places, lower, upper, n_slabs, lines):
     """Write the lines that cut one dimension of a node into slabs, increasing; returns how many, at most n_slabs - 1.
 
     `lows` and `highs` are the ends of the intervals, each sorted by itself, `places` the sorted coordinates of sample
-    messages, or every so many of all of them. Lines lie strictly between `lower` and `upper`, the ends of the node.
+    messages; an even selection of them will do. Lines lie strictly between `lower` and `upper`, the ends of the node.
 
     Paper: [APTREE] section 3.3.3: even slabs, then as algorithm 3.
     Departs: as `even_lines` and `chance`.
@@ -179,8 +181,8 @@ def improved_lines(lows, highs, places, lower, upper, n_slabs, lines):
 def grid_cost(boxes, places, region, extent, x_lines, y_lines, weights, counts):
     """Subscriptions that a message which reaches the node is expected to meet in the cells between these lines.
 
-    `boxes` are rows x0, y0, x1, y1, like the node's `region`, which may be infinite, and its finite `extent`; `places`
-    are rows x, y. The int32 scratch `weights` needs (columns + 1) * (rows + 1) entries, `counts` columns * rows.
+    `boxes` are rows x0, y0, x1, y1, `places` rows x, y; `region` and `extent` are each a `Rectangle`; the region may
+    be infinite. The int32 scratch `weights` needs (columns + 1) * (rows + 1) entries, `counts` columns * rows.
 
     Paper: [APTREE] section 3.3.1, equation 1.
     Departs: adds the boxes that cover the whole region, which go to the dummy cell, as every message meets them.
@@ -192,7 +194,7 @@ def grid_cost(boxes, places, region, extent, x_lines, y_lines, weights, counts):
     n_dummies = 0
     for i in range(boxes.shape[0]):
         x0, y0, x1, y1 = boxes[i, 0], boxes[i, 1], boxes[i, 2], boxes[i, 3]
-        if x0 <= region[0] and y0 <= region[1] and x1 >= region[2] and y1 >= region[3]:
+        if x0 <= region.x0 and y0 <= region.y0 and x1 >= region.x1 and y1 >= region.y1:
             n_dummies += 1
             continue
         left, right = cell_of(x_lines, 0, n_columns - 1, x0), cell_of(x_lines, 0, n_columns - 1, x1) + 1
@@ -208,7 +210,7 @@ def grid_cost(boxes, places, region, extent, x_lines, y_lines, weights, counts):
     for column in range(n_columns):
         start = x_lines[column - 1] if column > 0 else -np.inf
         end = x_lines[column] if column + 1 < n_columns else np.inf
-        width = share_of(start, end, extent[0], extent[2])
+        width = share_of(start, end, extent.x0, extent.x1)
         change = 0
         for row in range(n_rows):
             start = y_lines[row - 1] if row > 0 else -np.inf
@@ -219,6 +221,6 @@ def grid_cost(boxes, places, region, extent, x_lines, y_lines, weights, counts):
             if column > 0:
                 weight += weights[at - stride]
             weights[at] = weight
-            area = width * share_of(start, end, extent[1], extent[3])
+            area = width * share_of(start, end, extent.y0, extent.y1)
             cost += weight * chance(counts[column * n_rows + row], places.shape[0], area)
     return cost

@@ -1,18 +1,26 @@
-"""Lists of entries become trees, top down: the cheaper of words and space at every node, step by step.
+"""Builds trees from lists of entries, top down, with the cheaper of words and space at every node: kernels.
 
-A `Builder` holds tasks: lists of entries, each with the part where its tree shall hang. `build` works on the topmost
+`BuildStacks` hold tasks: lists of entries, each with the part where its tree shall hang. `build` works on the topmost
 task and can stop after any number of rows, so that a large tree is built in slices while the old one still answers.
 The lists stand in one stack of entries: a task's list, then those of its children above it.
+
+Paper: [APTREE] section 3.3.4, algorithm 4.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from nearcast.columns.arena import Array, Ints, Longs, record
-from nearcast.engines.within.arrays import class_of, class_room, hold, new_leaf, new_node
+from nearcast.engines.within.arrays import class_of, class_room, new_leaf, new_node, write_entry
+from nearcast.engines.within.build.layout import (
+    BUDGET,
+    BY_COST,
+    MOST_JUDGED,
+    N_TARGETS,
+    N_TASKS,
+    SPACE_FIRST,
+    WORDS_FIRST,
+)
 from nearcast.engines.within.build.partition_cost import choose_cuts, choose_grid, cost_of_moves
 from nearcast.engines.within.build.space_grid import cell_of
 from nearcast.engines.within.layout import (
@@ -27,8 +35,8 @@ from nearcast.engines.within.layout import (
     NO_NODE,
     SPACE,
     UNRANKED,
+    Rectangle,
 )
-from nearcast.engines.within.moving.move_cost import Pace
 from nearcast.engines.within.paths import cut_of, parts_below
 from nearcast.jit import NEED_ROOM, kernel
 
@@ -37,58 +45,6 @@ NEED_STACK, NEED_TARGETS, NEED_SAMPLED, NEED_TASKS = -2, -3, -4, -5
 MOST_DEPTH = 24  # a list this deep stays a list
 _GAIN = 0.95  # a partition must cost less than this share of the list
 _CHOOSING, _COUNTING, _WRITING = range(3)  # phases of a task
-
-TASK = record(
-    ("x0", "f8"),  # region
-    ("y0", "f8"),
-    ("x1", "f8"),
-    ("y1", "f8"),
-    ("start", "i8"),  # its entries on the stack
-    ("n_rows", "i8"),
-    ("cursor", "i8"),  # the next of them, while counting and writing
-    ("sample_start", "i8"),  # its messages on the stack of samples
-    ("n_sample", "i8"),
-    ("copies", "f8"),  # of an entry, on average, in all cells on this level
-    ("part", "i4"),  # where the tree shall hang
-    ("ways", "i4"),
-    ("offset", "i4"),
-    ("depth", "i4"),
-    ("phase", "i4"),
-    ("node", "i4"),  # made of it, once chosen
-)
-
-
-class Builder(NamedTuple):
-    """Tasks under way."""
-
-    state: Longs  # int64[3]: number of tasks, rows that may still be handled in this slice, targets in use
-    tasks: Array  # TASK[]
-    stack: Array  # ENTRY[]: the lists of the tasks
-    messages: Ints  # int32[]: sample messages that reach each task
-    etas: Ints  # int32[]: how many of their words are used up
-    targets: Ints  # int32[]: for each entry of the topmost task where the next one's begin, then its parts
-    target_ranks: Ints  # int32[]: beside them the ranks that led there
-    fill: Longs  # int64[f + 2]: where the next entry of each part goes
-
-
-N_TASKS, BUDGET, N_TARGETS = range(3)
-
-
-class Plan(NamedTuple):
-    """How to build: the numbers of `ApTreeSettings`, and how subscriptions move."""
-
-    fanout: int
-    leaf: int
-    cuts: int
-    priority: int
-    copies: float  # most of an entry in all leaves below the root's parts, on average
-    since: int  # leaves know messages after this sequence
-    messages: float  # arrive in an epoch
-    steps: Array  # float32[n_slots, 2]: how far subscriptions go in one move; none if nothing ever moved
-    pace: Pace
-
-
-BY_COST, WORDS_FIRST, SPACE_FIRST = range(3)
 
 
 @kernel
@@ -101,7 +57,7 @@ def make_leaf(tree, builder, task, plan):
     if task.n_rows > plan.leaf:
         tree.leaves[leaf].tried = task.n_rows
     for i in range(task.n_rows):
-        hold(tree, tree.parts[task.part].start + i, builder.stack[task.start + i])
+        write_entry(tree, tree.parts[task.part].start + i, builder.stack[task.start + i])
     builder.state[BUDGET] -= task.n_rows
     return DONE
 
@@ -130,13 +86,13 @@ def make_node(tree, task, kind, n_parts):
 
 
 @kernel
-def choose(tree, builder, task, ranks, lowest, plan, sample, scratch):
+def choose_partition(tree, builder, task, ranks, lowest, plan, sample, scratch):
     """Begin a task: make it a leaf, or a node by words or space, whichever is cheapest; DONE or NEED_ROOM.
 
     Paper: [APTREE] section 3.3.4, algorithm 4.
     Departs: a list that neither partition makes cheaper stays a list, however long. The first word comes before space,
-    because matching finds what it leads to in a table (`waves.lead_in`): by cost alone the root of 1 M boxes is cut by
-    space, and matching takes twice as long (2026-11-16).
+    because matching finds what it leads to in a table (`descend.enter_by_words`): by cost alone the root of 1 M boxes
+    is cut by space, and matching takes twice as long (2026-11-16).
     """
     n = task.n_rows
     if n <= plan.leaf or task.depth >= MOST_DEPTH or task.ways == 0:
@@ -146,19 +102,14 @@ def choose(tree, builder, task, ranks, lowest, plan, sample, scratch):
     word_cost, space_cost = np.inf, np.inf
     n_cuts, n_words, n_x, n_y = 0, 0, 0, 0
     if task.ways & BY_WORDS:
-        word_cost, n_cuts, n_words = choose_cuts(
-            builder.stack, task, ranks, lowest, plan.fanout, plan.cuts, sample, builder.messages, builder.etas,
-            scratch,
-        )  # fmt: skip
+        word_cost, n_cuts, n_words = choose_cuts(builder, task, ranks, lowest, plan, sample, scratch)
     words_first = plan.priority == WORDS_FIRST or (plan.priority == BY_COST and task.offset == 0)
     if task.ways & BY_SPACE and not (words_first and word_cost < _GAIN * n):
-        space_cost, n_x, n_y = choose_grid(
-            builder.stack, task, plan.fanout, plan.copies, sample, builder.messages, scratch
-        )
-        if plan.steps.shape[0] > 0 and space_cost < np.inf:
+        space_cost, n_x, n_y = choose_grid(builder, task, plan, sample, scratch)
+        if plan.displacements.shape[0] > 0 and space_cost < np.inf:
             reached = plan.messages * (task.n_sample + 1) / (sample.xs.size + 1)
-            space_cost += cost_of_moves(builder.stack, task, plan.steps, plan.pace, n_words, scratch) / reached
-    builder.state[BUDGET] -= min(n, 4096)
+            space_cost += cost_of_moves(builder, task, plan, n_words, scratch) / reached
+    builder.state[BUDGET] -= min(n, MOST_JUDGED)
     if plan.priority == SPACE_FIRST and space_cost < n:
         word_cost = np.inf
     if min(word_cost, space_cost) >= _GAIN * n:
@@ -239,9 +190,9 @@ def write_rows(tree, builder, task):
 
 @kernel
 def region_of(tree, part):
-    """The region of what hangs below a part: that of its node, or of its cell; x0, y0, x1, y1."""
+    """The region of what hangs below a part: that of its node, or of its cell."""
     if tree.parts[part].node == NO_NODE:
-        return -np.inf, -np.inf, np.inf, np.inf
+        return Rectangle(-np.inf, -np.inf, np.inf, np.inf)
     node = tree.nodes[tree.parts[part].node]
     x0, y0, x1, y1 = node.x0, node.y0, node.x1, node.y1
     if node.kind == SPACE and part > node.first:
@@ -255,7 +206,7 @@ def region_of(tree, part):
             y0 = tree.lines[y_first + row - 1]
         if row < node.n_parts // node.n_columns - 1:
             y1 = tree.lines[y_first + row]
-    return x0, y0, x1, y1
+    return Rectangle(x0, y0, x1, y1)
 
 
 @kernel
@@ -288,7 +239,7 @@ def n_below(tree, node):
 
 @kernel
 def copies_at(tree, part):
-    """How often an entry stands on the level of a part, on average, by what its nodes have."""
+    """How many copies an entry has on the level of a part, on average, by the weights of the nodes above."""
     copies = 1.0
     while tree.parts[part].node != NO_NODE:
         node = tree.parts[part].node
@@ -298,22 +249,22 @@ def copies_at(tree, part):
 
 
 @kernel
-def reach(tree, node, x, y, words, eta, found, found_etas):
-    """Parts of a node that a message with these words, of which `eta` are used up, goes on to; returns how many.
+def parts_reached(tree, node, x, y, words, eta, parts, etas):
+    """Write the parts of a node that a message with these words, of which `eta` are used up, goes on to; how many.
 
     Paper: [APTREE] section 3.2.3, algorithm 1.
     """
     row = tree.nodes[node]
     first, n = row.first, 0
     if tree.parts[first].now > 0:
-        found[n], found_etas[n] = first, eta
+        parts[n], etas[n] = first, eta
         n += 1
     if row.kind == SPACE:
         column = cell_of(tree.lines, first, row.n_columns - 1, x)
         y_first, n_y = first + row.n_columns - 1, row.n_parts // row.n_columns - 1
         part = first + 1 + cell_of(tree.lines, y_first, n_y, y) * row.n_columns + column
         if tree.parts[part].now > 0:
-            found[n], found_etas[n] = part, eta
+            parts[n], etas[n] = part, eta
             n += 1
         return n
     last = -1
@@ -321,13 +272,13 @@ def reach(tree, node, x, y, words, eta, found, found_etas):
         part = first + 1 + cut_of(tree.highs, first + 1, row.n_parts, words[i])
         if part != last and tree.parts[part].low <= words[i] <= tree.parts[part].high:
             last = part
-            found[n], found_etas[n] = part, i + (tree.parts[part].low == tree.parts[part].high)
+            parts[n], etas[n] = part, i + (tree.parts[part].low == tree.parts[part].high)
             n += 1
     return n
 
 
 @kernel
-def hand_down(tree, builder, node, first, n_sample, sample):
+def sample_of_parts(tree, builder, node, first, n_sample, sample):
     """Lay out the sample messages that reach each part of a node, one part after another; DONE or NEED_SAMPLED.
 
     Leaves builder.fill at the end of each part's messages.
@@ -340,15 +291,15 @@ def hand_down(tree, builder, node, first, n_sample, sample):
         for i in range(first, first + n_sample):
             message = builder.messages[i]
             words = sample.words[sample.word_start[message] : sample.word_start[message + 1]]
-            n = reach(
-                tree, node, sample.xs[message], sample.ys[message], words, builder.etas[i], builder.targets,
-                builder.target_ranks,
+            n = parts_reached(
+                tree, node, sample.xs[message], sample.ys[message], words, builder.etas[i], builder.reached,
+                builder.reached_etas,
             )  # fmt: skip
             for j in range(n):
-                part = builder.targets[j] - origin
+                part = builder.reached[j] - origin
                 if turn == 1:
                     builder.messages[builder.fill[part]] = message
-                    builder.etas[builder.fill[part]] = builder.target_ranks[j]
+                    builder.etas[builder.fill[part]] = builder.reached_etas[j]
                 builder.fill[part] += 1
         if turn == 0:
             for part in range(n_parts):
@@ -372,7 +323,7 @@ def put_children(tree, builder, sample):
     for i in range(n_parts):
         tree.parts[first + i].now = tree.parts[first + i].built
     list_start = parent.start + parent.n_rows
-    if hand_down(tree, builder, node, start, n_sample, sample) == NEED_SAMPLED:
+    if sample_of_parts(tree, builder, node, start, n_sample, sample) == NEED_SAMPLED:
         return NEED_SAMPLED
     builder.state[N_TASKS] = top
     builder.state[N_TARGETS] = 0
@@ -401,7 +352,7 @@ def build(tree, builder, ranks, lowest, plan, sample, scratch):
         task = builder.tasks[state[N_TASKS] - 1]
         code = DONE
         if task.phase == _CHOOSING:
-            code = choose(tree, builder, task, ranks, lowest, plan, sample, scratch)
+            code = choose_partition(tree, builder, task, ranks, lowest, plan, sample, scratch)
             if code == DONE and task.node == NO_NODE:
                 state[N_TASKS] -= 1
         elif task.phase == _COUNTING:

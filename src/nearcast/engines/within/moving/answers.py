@@ -1,4 +1,7 @@
-"""What live messages mean to subscriptions that come or move: from the lists of leaves, else from the message index."""
+"""Finds the live messages that matter to subscriptions that are new or move: in lists of leaves, or in the index.
+
+Paper: [APTREE] section 4.2.5.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,12 @@ from nearcast.columns.arena import Array, Ints, with_room
 from nearcast.engines.contract import NO_CHANGES, Changes, together
 from nearcast.engines.live_search import LiveSearch, matching_within
 from nearcast.engines.within.ap_tree import ApTree
-from nearcast.engines.within.moving.refile import follow_entries
+from nearcast.engines.within.moving.leaf_messages import LiveBounds
+from nearcast.engines.within.moving.refile import MovedEntries, refile_entries
 from nearcast.engines.within.moving.region_diff import (
+    N_CHANGES,
     N_COUNTS,
-    N_TOLD,
-    NEED_TOLD,
+    NEED_CHANGES,
     NEW,
     OLD,
     SCANNED,
@@ -22,18 +26,18 @@ from nearcast.engines.within.moving.region_diff import (
     DiffRoom,
 )
 
-_OUT = ("found", "slots", "messages", "signs")
+_GROWING = ("found", "crossing", "slots", "messages", "signs")
 
 
 class MoveAnswers:
-    """Answers `fill` and `moved` for the subscriptions of a tree."""
+    """Answers `fill` and `move` for the subscriptions of a tree."""
 
     def __init__(self, tree: ApTree) -> None:
         self.tree = tree
         self.search = LiveSearch(matching_within, tree.context)
-        self.n_asked = self.n_fell = 0  # subscriptions, and those of them that lists did not suffice for
+        self.n_asked = self.n_by_index = 0  # subscriptions, and those of them that lists did not suffice for
         out = [np.zeros(4096, np.int32) for _ in range(3)]
-        longs = [np.zeros(0, np.int64), np.zeros(4096, np.int64)]
+        longs = [np.zeros(0, np.int64), np.zeros(4096, np.int64), np.zeros(4096, np.int64)]
         bounds, counts = np.zeros(8, np.float32), np.zeros(N_COUNTS, np.int64)
         self._room = DiffRoom._make([np.zeros(0), *longs, np.zeros(0, np.bool_), *out, bounds, counts])
         self._room.counts[STAMP] = 1
@@ -43,72 +47,73 @@ class MoveAnswers:
         layout = self.tree.table.layout
         if self.tree.lists is None or not slots.size:
             return self.search.fill(layout, slots)
-        changes, fell = self._follow(NEW, slots, layout.rows[slots])
-        return together([changes, self.search.fill(layout, fell)])
+        changes, incomplete = self._ask_lists(NEW, slots, layout.rows[slots])
+        return together([changes, self.search.fill(layout, incomplete)])
 
-    def moved(self, slots: Ints, before: Array) -> Changes:
-        """Refile subscriptions whose rows were `before`, and tell what changes for them."""
+    def move(self, slots: Ints, before: Array) -> Changes:
+        """Refile subscriptions whose rows were `before`; what changes for them."""
         layout = self.tree.table.layout
-        changes, fell = self._follow(OLD | NEW, slots, before)
+        changes, incomplete = self.refile(slots, before)
         if self.tree.lists is None:
             return self.search.moved(layout, slots, before)
-        chosen = before[self._room.fell[: slots.size]]
-        return together([changes, self.search.moved(layout, fell, chosen)])
+        chosen = before[self._room.incomplete[: slots.size]]
+        return together([changes, self.search.moved(layout, incomplete, chosen)])
 
-    def _follow(self, sides: int, slots: Ints, before: Array) -> tuple[Changes, Ints]:
-        """What lists say of these subscriptions, and whom they do not suffice for."""
-        tree, told = self.tree, self._ready(slots.size)
+    def refile(self, slots: Ints, before: Array) -> tuple[Changes, Ints]:
+        """Refile subscriptions whose rows were `before`; the changes by lists, and whom these are incomplete for."""
+        return self._ask_lists(OLD | NEW, slots, before)
+
+    def _ask_lists(self, sides: int, slots: Ints, before: Array) -> tuple[Changes, Ints]:
+        tree, room = self.tree, self._ready(slots.size)
         if tree.lists is not None:
-            tree.lists.hurry(tree.arrays, tree.order, slots.size)
+            tree.lists.finish_catch_up(tree.arrays, tree.order, slots.size)
         rows = tree.table.layout.rows[slots]
         olds = tree.order.entries(tree.table, before, np.arange(slots.size, dtype=np.int32))
-        news = tree.order.entries(tree.table, rows, slots)
-        limits = (tree.settings.leaf, tree.settings.leaf // 2, tree.since)
-        look = self._look(sides, before if sides & OLD else before[:0])
-        said, done = [NO_CHANGES], 0
-        while done < news.size:
-            done, code = follow_entries(tree.layout, tree.order.ranks, olds, news, done, limits, look, tree.work, told)
-            said.append(self._said())
-            if code == NEED_TOLD:
-                grown = {name: with_room(getattr(told, name), 2 * getattr(told, name).size) for name in _OUT}
-                told = self._room = told._replace(**grown)
+        moved = MovedEntries(olds, tree.order.entries(tree.table, rows, slots))
+        limits, diff = tree.limits, self._diff_input(sides, before if sides & OLD else before[:0])
+        found, done = [NO_CHANGES], 0
+        while done < moved.news.size:
+            done, code = refile_entries(tree.layout, tree.order.ranks, moved, done, limits, diff, tree.work, room)
+            found.append(self._take_changes())
+            if code == NEED_CHANGES:
+                grown = {name: with_room(getattr(room, name), 2 * getattr(room, name).size) for name in _GROWING}
+                room = self._room = room._replace(**grown)
             else:
                 tree.make_room(code)
-        tree.settle(news)
-        fell = slots[told.fell[: slots.size]]
-        told.counts[STAMP] += slots.size
+        tree.apply_deferred(moved.news)
+        incomplete = slots[room.incomplete[: slots.size]]
+        room.counts[STAMP] += slots.size
         self.n_asked += slots.size
-        self.n_fell += fell.size
+        self.n_by_index += incomplete.size
         if tree.lists is not None:
-            tree.lists.missed(fell.size)
-        changes = together(said)
-        return changes.take(~np.isin(changes.slots, fell)) if fell.size else changes, fell
+            tree.lists.count_misses(incomplete.size)
+        changes = together(found)
+        return changes.take(~np.isin(changes.slots, incomplete)) if incomplete.size else changes, incomplete
 
     def _ready(self, n: int) -> DiffRoom:
-        """Room for a batch of so many subscriptions, all told apart from those before."""
-        context, told = self.tree.context, self._room
-        self._room = told._replace(
+        """Room for a batch of `n` subscriptions."""
+        context, room = self.tree.context, self._room
+        self._room = room._replace(
             dense=self.search.dense(),
-            stamps=with_room(told.stamps, context.live.table.layout.rows.size),
-            fell=with_room(told.fell, n),
+            stamps=with_room(room.stamps, context.live.table.layout.rows.size),
+            incomplete=with_room(room.incomplete, n),
         )
-        self._room.fell[:n] = False
+        self._room.incomplete[:n] = False
         return self._room
 
-    def _look(self, sides: int, before: Array) -> DiffInput:
+    def _diff_input(self, sides: int, before: Array) -> DiffInput:
         context, lists, layout = self.tree.context, self.tree.lists, self.tree.table.layout
+        live = LiveBounds(context.live.last, context.live.clock, context.live.limits.newest)
         return DiffInput(
-            context.live.table.layout, layout, layout._replace(rows=before),
-            (context.space.metric_code, context.space.max_distance),
-            (context.live.last, context.live.clock, context.live.limits.newest),
+            context.live.table.layout, layout, layout._replace(rows=before), context.space.metric_code, live,
             lists.oldest if lists is not None else 0, sides, lists is not None,
         )  # fmt: skip
 
-    def _said(self) -> Changes:
-        told = self._room
-        n = int(told.counts[N_TOLD])
-        told.counts[N_TOLD] = 0
-        slots, messages, signs = told.slots[:n].copy(), told.messages[:n].copy(), told.signs[:n].copy()
+    def _take_changes(self) -> Changes:
+        room = self._room
+        n = int(room.counts[N_CHANGES])
+        room.counts[N_CHANGES] = 0
+        slots, messages, signs = room.slots[:n].copy(), room.messages[:n].copy(), room.signs[:n].copy()
         return Changes(np.zeros(n, np.int32), slots, messages, signs, np.full(n, np.nan))
 
     @property
@@ -116,7 +121,7 @@ class MoveAnswers:
         """Counts of work."""
         counts = self._room.counts
         return {
-            "asked": self.n_asked, "asked_index": self.n_fell, "scanned": int(counts[SCANNED]),
+            "asked": self.n_asked, "asked_index": self.n_by_index, "scanned": int(counts[SCANNED]),
             "compared": int(counts[VERIFIED]),
         }  # fmt: skip
 

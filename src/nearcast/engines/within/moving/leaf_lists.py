@@ -1,4 +1,4 @@
-"""Python's side of the messages in leaves: owns the scratch, grows what a kernel asks for, and spreads the upkeep."""
+"""The Python side of `leaf_messages`: `LeafLists` owns the scratch, grows arrays, and spreads the upkeep over calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from nearcast.columns.arena import Ints
 from nearcast.engines.contract import EngineContext
 from nearcast.engines.within.arrays import TreeArrays
-from nearcast.engines.within.descend import Sent, new_wave, wider, with_terms
+from nearcast.engines.within.descend import NEED_FRONTIER, DescentInput, grown_frontier, new_frontier, with_terms
 from nearcast.engines.within.layout import (
     CATCH_UP,
     CURSOR,
@@ -19,53 +19,54 @@ from nearcast.engines.within.layout import (
     SWEPT,
     UP_TO,
 )
-from nearcast.engines.within.match import Match
+from nearcast.engines.within.match import MatchRoom
 from nearcast.engines.within.moving.leaf_messages import (
     MARK,
-    NEED_WAVE,
+    LiveBounds,
     catch_up,
     choose_live,
-    hand_down,
+    list_below,
     list_visits,
-    sweep,
+    sweep_lists,
 )
 from nearcast.engines.within.word_order import WordOrder
 from nearcast.jit import NEED_ROOM
 from nearcast.window.window import Steps
 
-_LEAST_ROWS = 4096  # fewer in all lists are not swept
-_SWEPT_PER_EVENT = 64  # messages in lists looked at for every event of a call, while sweeping
-_SENT_PER_EVENT = 64  # messages sent through the tree for every event of a call, while catching up
-_SENT_FOR_ONE = 64  # as many as a question to the message index costs
+_LEAST_ROWS = 4096  # lists of fewer messages together are not swept
+_SWEPT_PER_EVENT = 64  # listed messages that are looked at for every event of a call, while sweeping
+_SENT_PER_EVENT = 64  # messages that go down the tree for every event of a call, while catching up
+_SENT_FOR_ONE = 64  # messages that go down the tree in the time of one question to the message index
 
 
-class Lists:
+class LeafLists:
     """The live messages in the leaves of one tree."""
 
     def __init__(self, context: EngineContext) -> None:
         self.context = context
         self.n_caught_up = 0
-        self._missed = 0  # questions that lists could not answer since catching up began last
-        self._wave = new_wave()
+        self._n_misses = 0  # questions that lists could not answer since catching up began last
+        self._frontier = new_frontier()
         self._oldest = 1
-        self._known_at = -1  # arrivals and expiries when the oldest message was last looked for
-        self._n_changes = 0
+        self._known_at = -1  # `_n_changes` when the oldest message was last looked for
+        self._n_changes = 0  # arrivals and expiries
 
     @property
-    def now(self) -> tuple[int, int, int]:
+    def live_bounds(self) -> LiveBounds:
+        """Which messages are live now."""
         live = self.context.live
-        return live.last, live.clock, live.limits.newest
+        return LiveBounds(live.last, live.clock, live.limits.newest)
 
-    def add(self, arrays: TreeArrays, room: Match, n_visits: int) -> None:
-        """Messages came to the leaves that the first `n_visits` of the room's visits tell."""
+    def add_visits(self, arrays: TreeArrays, room: MatchRoom, n_visits: int) -> None:
+        """List messages with the leaves that they reached: the first `n_visits` of the room's visits."""
         rows, metric = self.context.live.table.layout.rows, self.context.space.metric_code
         done = 0
         while done < n_visits:
-            done = list_visits(arrays.layout, room, done, n_visits, rows, metric, self.now)
+            done = list_visits(arrays.layout, room, done, n_visits, rows, metric, self.live_bounds)
             if done < n_visits:
                 _make_room(arrays)
 
-    def take(self, arrays: TreeArrays, leaf: int) -> tuple[Ints, int]:
+    def messages_in(self, arrays: TreeArrays, leaf: int) -> tuple[Ints, int]:
         """The messages in the list of a leaf that is to be split, and when it was caught up."""
         row = arrays.layout.leaves[leaf]
         listed = arrays.layout.listed[row["message_start"] : row["message_start"] + row["n_messages"]]
@@ -73,53 +74,53 @@ class Lists:
         rows = self.context.live.table.layout.rows
         return slots[rows["sequence"][slots] & MARK == listed["mark"]], int(row["caught_up"])
 
-    def hand_down(self, arrays: TreeArrays, order: WordOrder, part: int, slots: Ints, caught_up: int = 0) -> None:
-        """Messages that came to a part belong to the leaves below it from now on."""
-        sent, done = self._send(slots, order), 0
+    def list_below(self, arrays: TreeArrays, order: WordOrder, part: int, slots: Ints, caught_up: int = 0) -> None:
+        """List messages that reached a part with the leaves that are below it now."""
+        descent, done = self._descent(slots, order), 0
         while done < slots.size:
-            done, code = hand_down(arrays.layout, sent, done, part, self.now, self._wave, caught_up)
+            done, code = list_below(arrays.layout, descent, done, part, self.live_bounds, self._frontier, caught_up)
             self._grow(arrays, code)
 
     def list_all(self, arrays: TreeArrays, order: WordOrder) -> None:
-        """Every live message comes to a new tree."""
-        self.hand_down(arrays, order, ROOT, self.context.live.table.live_slots)
+        """List every live message with the leaves of a new tree."""
+        self.list_below(arrays, order, ROOT, self.context.live.table.live_slots)
 
-    def _send(self, slots: Ints, order: WordOrder) -> Sent:
+    def _descent(self, slots: Ints, order: WordOrder) -> DescentInput:
         order.ensure_terms(self.context.vocabulary.capacity)
-        self._wave = with_terms(self._wave, order.ranks.size)
-        return Sent(slots, self.context.live.table.layout, order.ranks, self.context.space.metric_code)
+        self._frontier = with_terms(self._frontier, order.ranks.size)
+        return DescentInput(slots, self.context.live.table.layout, order.ranks, self.context.space.metric_code)
 
     def _grow(self, arrays: TreeArrays, code: int) -> None:
-        if code == NEED_WAVE:
-            self._wave = wider(self._wave)
+        if code == NEED_FRONTIER:
+            self._frontier = grown_frontier(self._frontier)
         elif code == NEED_ROOM:
             _make_room(arrays)
 
     # Upkeep
 
-    def missed(self, n: int) -> None:
-        """Lists could not answer so many questions."""
-        self._missed += n
+    def count_misses(self, n: int) -> None:
+        """Lists could not answer `n` questions."""
+        self._n_misses += n
 
-    def keep(self, arrays: TreeArrays, order: WordOrder, n_events: int) -> None:
-        """Some upkeep after a call of so many events."""
+    def maintain(self, arrays: TreeArrays, order: WordOrder, n_events: int) -> None:
+        """Do some upkeep after a call of `n_events` events: sweep lists, catch up."""
         heads = arrays.layout.heads
         if heads[SWEEP] == NOTHING and heads[LISTED_ROWS] > max(_LEAST_ROWS, 2 * heads[SWEPT]):
             heads[SWEEP] = 0
         if heads[SWEEP] != NOTHING:
             rows = self.context.live.table.layout.rows
-            leaf = sweep(arrays.layout, heads[SWEEP], _SWEPT_PER_EVENT * n_events, rows, self.now)
+            leaf = sweep_lists(arrays.layout, heads[SWEEP], _SWEPT_PER_EVENT * n_events, rows, self.live_bounds)
             heads[SWEEP] = leaf if leaf < heads[N_LEAVES] else NOTHING
-        due = self._missed * _SENT_FOR_ONE > len(self.context.live.table)
+        due = self._n_misses * _SENT_FOR_ONE > len(self.context.live.table)
         if due and heads[CURSOR] == NOTHING:
-            self._missed = 0
+            self._n_misses = 0
             heads[CURSOR], heads[UP_TO] = 0, self.context.live.last
             heads[CATCH_UP] += 1
         if heads[CURSOR] != NOTHING:
             self._catch_up(arrays, order, _SENT_PER_EVENT * n_events)
 
-    def hurry(self, arrays: TreeArrays, order: WordOrder, n: int) -> None:
-        """So many questions come: end catching up first if that takes less than the message index would."""
+    def finish_catch_up(self, arrays: TreeArrays, order: WordOrder, n: int) -> None:
+        """Before `n` questions: finish catching up if that takes less than asking the message index would."""
         left = self.context.live.table.layout.rows.size - int(arrays.layout.heads[CURSOR])
         if arrays.layout.heads[CURSOR] != NOTHING and _SENT_FOR_ONE * n > left:
             self._catch_up(arrays, order, left)
@@ -129,10 +130,10 @@ class Lists:
         first = int(heads[CURSOR])
         end = min(first + n, messages.rows.size)
         slots = np.zeros(end - first, np.int32)
-        choose_live(arrays.layout, messages.rows, first, self.now, slots)
-        sent, done = self._send(slots, order), 0
+        choose_live(arrays.layout, messages.rows, first, self.live_bounds, slots)
+        descent, done = self._descent(slots, order), 0
         while done < slots.size:
-            done, code = catch_up(arrays.layout, sent, done, self.now, self._wave)
+            done, code = catch_up(arrays.layout, descent, done, self.live_bounds, self._frontier)
             self._grow(arrays, code)
         heads[CURSOR] = end
         if end == messages.rows.size:
@@ -143,8 +144,8 @@ class Lists:
 
     # The oldest live message
 
-    def passed(self, steps: Steps) -> None:
-        """Messages came and went."""
+    def observe(self, steps: Steps) -> None:
+        """Count messages that arrived and expired."""
         self._n_changes += steps.arrivals.size + steps.expired.size
 
     @property
@@ -162,7 +163,7 @@ class Lists:
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self._wave)
+        return sum(array.nbytes for array in self._frontier)
 
 
 def _make_room(arrays: TreeArrays) -> None:

@@ -1,6 +1,6 @@
-"""Live messages filed with leaves: visits go in, every leaf has the list of messages that came to it.
+"""Files live messages with leaves: every leaf has the list of the messages that reached it: kernels.
 
-A message that died stays in its lists until one of them is full or all are swept. A list is complete for messages
+A message that expired stays in a list until the list is full or all lists are swept. A list is complete for messages
 newer than the `since` of its leaf and of all nodes above. Catching up makes all lists complete again: every live
 message is sent through the tree once more, a few at a time, and added where a list lacks it.
 
@@ -12,9 +12,10 @@ Departs: "every relevant leaf holds the message" is true only of leaves that wer
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from nearcast.engines.within.arrays import class_of, class_room, free_leaf, give_range, take_range
-from nearcast.engines.within.descend import CHUNK, find_leaves
+from nearcast.engines.within.descend import CHUNK, NEED_FRONTIER, find_leaves
 from nearcast.engines.within.layout import (
     CATCH_UP,
     FREE_LISTS,
@@ -31,44 +32,51 @@ from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.distance import HAVERSINE
 from nearcast.window.window import is_live
 
-NEED_WAVE = -2  # the scratch of messages on their way is too small
 MARK = 2**31 - 1  # of a sequence these bits are kept
 _FIRST_ROOM = 2  # messages that a new list has room for
-_AHEAD = 8  # messages asked for in advance
+_AHEAD = 8  # how many messages ahead rows are prefetched
+
+
+class LiveBounds(NamedTuple):
+    """Which messages are live: what `is_live` asks for."""
+
+    last: int  # newest sequence
+    clock: int
+    newest: int  # how many of the newest messages live
 
 
 @kernel
-def lives(rows, slot, mark, now):
-    """Is the message that was listed still there, and live? `now` is (last, clock, count)."""
+def is_still_live(rows, slot, mark, live):
+    """Is the message that was listed still there, and live?"""
     row = rows[slot]
-    return row.sequence & MARK == mark and is_live(row, now[0], now[1], now[2])
+    return row.sequence & MARK == mark and is_live(row, live.last, live.clock, live.newest)
 
 
 @kernel
-def drop_messages(listed, rows, start, n, now, since):
+def drop_messages(listed, rows, start, n, live, since):
     """Keep the live messages of a list that are newer than `since`, in their order; returns how many."""
     end = start + n
     kept = start
     for at in range(start, end):
         prefetch(rows, listed[min(at + _AHEAD, end - 1)].slot)
         slot = listed[at].slot
-        if lives(rows, slot, listed[at].mark, now) and rows[slot].sequence > since:
+        if is_still_live(rows, slot, listed[at].mark, live) and rows[slot].sequence > since:
             listed[kept] = listed[at]
             kept += 1
     return kept - start
 
 
 @kernel
-def clean(tree, leaf, rows, now, since):
-    """Drop messages from the list of a leaf: the dead, and those not newer than `since`."""
+def drop_dead(tree, leaf, rows, live, since):
+    """Drop messages from the list of a leaf: those that expired, and those not newer than `since`."""
     row = tree.leaves[leaf]
-    n = drop_messages(tree.listed, rows, row.message_start, row.n_messages, now, since)
+    n = drop_messages(tree.listed, rows, row.message_start, row.n_messages, live, since)
     tree.heads[LISTED_ROWS] -= row.n_messages - n
     row.n_messages = n
 
 
 @kernel
-def resize(tree, leaf, size_class):
+def resize_list(tree, leaf, size_class):
     """Move a list to a range of another size, if there is room; True if so."""
     row = tree.leaves[leaf]
     n_used = tree.heads[N_LISTED] + class_room(size_class)
@@ -84,22 +92,22 @@ def resize(tree, leaf, size_class):
 
 
 @kernel
-def make_space(tree, leaf, rows, now):
-    """Room for one more message: a full list loses its dead, and grows if it is still mostly full; False: no room."""
+def make_list_room(tree, leaf, rows, live):
+    """Make room for one more message: a full list drops what expired, and grows if it is still mostly full; can it?"""
     row = tree.leaves[leaf]
     if row.message_room == NOTHING:
-        return resize(tree, leaf, class_of(_FIRST_ROOM))
+        return resize_list(tree, leaf, class_of(_FIRST_ROOM))
     room = class_room(row.message_room)
     if row.n_messages < room:
         return True
-    clean(tree, leaf, rows, now, 0)
+    drop_dead(tree, leaf, rows, live, 0)
     if 4 * row.n_messages <= 3 * room:
         return True
-    return resize(tree, leaf, row.message_room + 1) or row.n_messages < room
+    return resize_list(tree, leaf, row.message_room + 1) or row.n_messages < room
 
 
 @kernel
-def append(tree, leaf, slot, rows, metric, now):
+def append_message(tree, leaf, slot, rows, metric, live):
     """Add a message to a list, unless it is the one that was added last; False if there is no room.
 
     Under haversine a longitude that is not in [-180, 180) is not kept: circles take it as wrapped, boxes do not.
@@ -111,7 +119,7 @@ def append(tree, leaf, slot, rows, metric, now):
         last = tree.listed[row.message_start + row.n_messages - 1]
         if last.slot == slot and last.mark == mark:
             return True
-    if not make_space(tree, leaf, rows, now):
+    if not make_list_room(tree, leaf, rows, live):
         return False
     place = tree.listed[row.message_start + row.n_messages]
     place.slot, place.mark = slot, mark
@@ -124,37 +132,39 @@ def append(tree, leaf, slot, rows, metric, now):
 
 
 @kernel
-def list_visits(tree, room, first, n_visits, rows, metric, now):
-    """Add visitors to the lists of the leaves that they came to; the visit reached.
+def list_visits(tree, room, first, n_visits, rows, metric, live):
+    """Add messages, unless they expired already, to the lists of the leaves that they visited.
 
-    Short of `n_visits` there was no room: ask again from there. What is dead already is left out.
+    Returns the visit to resume with: short of `n_visits` there was no room.
     """
     for i in range(first, n_visits):
         ahead = room.visits[min(i + _AHEAD, n_visits - 1)]
         prefetch(tree.leaves, -2 - tree.parts[ahead].child)
         slot = room.visitors[i]
         leaf = -2 - tree.parts[room.visits[i]].child
-        if is_live(rows[slot], now[0], now[1], now[2]) and not append(tree, leaf, slot, rows, metric, now):
+        if is_live(rows[slot], live.last, live.clock, live.newest) and not append_message(
+            tree, leaf, slot, rows, metric, live
+        ):
             return i
     return n_visits
 
 
 @kernel
-def hand_down(tree, sent, first, origin, now, wave, caught_up):
-    """Add messages to the lists of all leaves below the part `origin` that they come to.
+def list_below(tree, descent, first, origin, live, frontier, caught_up):
+    """Add messages to the lists of all leaves below the part `origin` that they reach.
 
     Returns how many are done, and NEED_ROOM, NEED_WAVE or 0.
     """
-    while first < sent.slots.size:
-        end = min(first + CHUNK, sent.slots.size)
-        n_probes = find_leaves(tree, sent, first, end, origin, wave)
+    while first < descent.slots.size:
+        end = min(first + CHUNK, descent.slots.size)
+        n_probes = find_leaves(tree, descent, first, end, origin, frontier)
         if n_probes == NEED_ROOM:
-            return first, NEED_WAVE
-        for i in range(wave.leaf_start[n_probes]):
-            event = wave.probes[wave.leaves[i].probe].event
-            leaf = -2 - tree.parts[wave.leaves[i].part].child
+            return first, NEED_FRONTIER
+        for i in range(frontier.leaf_start[n_probes]):
+            event = frontier.probes[frontier.leaves[i].probe].event
+            leaf = -2 - tree.parts[frontier.leaves[i].part].child
             tree.leaves[leaf].caught_up = caught_up
-            if not append(tree, leaf, sent.slots[event], sent.messages.rows, sent.metric, now):
+            if not append_message(tree, leaf, descent.slots[event], descent.messages.rows, descent.metric, live):
                 return event, NEED_ROOM
         first = end
     return first, 0
@@ -173,46 +183,46 @@ def known_since(tree, part):
 
 
 @kernel
-def choose_live(tree, rows, first, now, slots):
-    """Write the slots from `first` on whose messages are live and not newer than what is caught up with, else -1."""
+def choose_live(tree, rows, first, live, slots):
+    """Write the slots from `first` on whose messages are live and not newer than this round of catching up, else -1."""
     for i in range(slots.size):
         message = rows[first + i]
-        lacks = message.sequence <= tree.heads[UP_TO] and is_live(message, now[0], now[1], now[2])
+        lacks = message.sequence <= tree.heads[UP_TO] and is_live(message, live.last, live.clock, live.newest)
         slots[i] = first + i if lacks else NOTHING
 
 
 @kernel
-def catch_up(tree, sent, first, now, wave):
-    """Add messages to the lists that lack them; as `hand_down`.
+def catch_up(tree, descent, first, live, frontier):
+    """Add messages to the lists that lack them; returns as `list_below`.
 
-    Lists that became incomplete after the turn began (`since` > heads[UP_TO]) are left to the next one. What a list
-    holds of messages that it may lack is dropped when it is first met in this turn: nothing is listed twice.
+    Lists that became incomplete after this round began (`since` > heads[UP_TO]) are left to the next one. What a list
+    holds of messages that it may lack is dropped when it is first met in this round: nothing is listed twice.
     """
-    rows = sent.messages.rows
-    while first < sent.slots.size:
-        end = min(first + CHUNK, sent.slots.size)
-        n_probes = find_leaves(tree, sent, first, end, ROOT, wave)
+    rows = descent.messages.rows
+    while first < descent.slots.size:
+        end = min(first + CHUNK, descent.slots.size)
+        n_probes = find_leaves(tree, descent, first, end, ROOT, frontier)
         if n_probes == NEED_ROOM:
-            return first, NEED_WAVE
-        for i in range(wave.leaf_start[n_probes]):
-            event = wave.probes[wave.leaves[i].probe].event
-            slot, part = sent.slots[event], wave.leaves[i].part
+            return first, NEED_FRONTIER
+        for i in range(frontier.leaf_start[n_probes]):
+            event = frontier.probes[frontier.leaves[i].probe].event
+            slot, part = descent.slots[event], frontier.leaves[i].part
             since = known_since(tree, part)
             if not rows[slot].sequence <= since <= tree.heads[UP_TO]:
                 continue
             leaf = -2 - tree.parts[part].child
             if tree.leaves[leaf].caught_up != tree.heads[CATCH_UP]:
                 tree.leaves[leaf].caught_up = tree.heads[CATCH_UP]
-                clean(tree, leaf, rows, now, since)
-            if not append(tree, leaf, slot, rows, sent.metric, now):
+                drop_dead(tree, leaf, rows, live, since)
+            if not append_message(tree, leaf, slot, rows, descent.metric, live):
                 return event, NEED_ROOM
         first = end
     return first, 0
 
 
 @kernel
-def sweep(tree, first, n_most, rows, now):
-    """Drop the dead from the lists of leaves from `first` on, about `n_most` messages; returns the leaf to go on with.
+def sweep_lists(tree, first, n_most, rows, live):
+    """Drop expired messages from the lists of leaves from `first` on, about `n_most`; returns the leaf to resume with.
 
     Lists that became short move to a smaller range; a leaf with neither entries nor messages is given back.
     """
@@ -229,10 +239,10 @@ def sweep(tree, first, n_most, rows, now):
         ):
             continue
         n += row.n_messages
-        clean(tree, leaf, rows, now, 0)
+        drop_dead(tree, leaf, rows, live, 0)
         if row.n_messages == 0 and tree.parts[row.part].now == 0:
             free_leaf(tree, leaf)
         elif 4 * row.n_messages < class_room(row.message_room):
-            resize(tree, leaf, class_of(max(_FIRST_ROOM, 2 * row.n_messages)))
+            resize_list(tree, leaf, class_of(max(_FIRST_ROOM, 2 * row.n_messages)))
     tree.heads[SWEPT] = tree.heads[LISTED_ROWS]
     return tree.heads[N_LEAVES]

@@ -1,7 +1,9 @@
-"""Boxes and how they move go in; what cutting a node by space costs on top of matching comes out: kernels.
+"""Estimates what it costs, on top of matching, that subscriptions move when a node is cut by space: kernels.
 
 Costs are in verifications of one subscription, per epoch; an epoch is a fixed number of events, the paper's timestamp.
 The cost of matching is per message: it counts as often as messages reach the node in an epoch.
+
+Paper: [APTREE] section 4.3.1, equations 7 to 15.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ class Pace(NamedTuple):
 
     fanout: int  # parts of a node (f)
     leaf_rows: float  # subscriptions of a node that is not cut any more (θ_p)
-    theta_kl: float  # drift from which a node is built anew (θ_KL)
+    theta_kl: float  # drift from which a node is built again (θ_KL)
     update_epochs: float  # mean epochs between two moves of a subscription that moves (T_upd)
     max_epochs: int  # how far to look ahead (T_max)
 
@@ -39,13 +41,13 @@ def lengths_passed(move, length):
 def nodes_passed(moves, extent):
     """Sum over subscriptions of the nodes like this one passed in an epoch, at most one each.
 
-    `moves` are rows dx, dy per epoch, `extent` is x0, y0, x1, y1.
+    `moves` are rows dx, dy per epoch, `extent` is a `Rectangle`.
 
     Paper: [APTREE] section 4.3.1, min(1, ζ_s) of equation 9.
     Departs: computed, not counted over a long time: a straight move of (dx, dy) through copies of the node enters
     |dx| / width + |dy| / height of them.
     """
-    width, height = extent[2] - extent[0], extent[3] - extent[1]
+    width, height = extent.x1 - extent.x0, extent.y1 - extent.y0
     passed = 0.0
     for i in range(moves.shape[0]):
         passed += min(1.0, lengths_passed(moves[i, 0], width) + lengths_passed(moves[i, 1], height))
@@ -87,9 +89,9 @@ def count_centres(boxes, moves, extent, epoch, side, counts):
 
 @kernel
 def reconstruction_interval(boxes, moves, extent, pace, olds, nows):
-    """Epochs until the node will have drifted so far that it is built anew, at most `max_epochs`.
+    """Epochs until the node will have drifted so far that it is built again, at most `max_epochs`.
 
-    A few hundred boxes are enough, every so many of all. The int32 scratch `olds` and `nows` needs max(4, fanout)
+    A few hundred boxes, evenly selected, are enough. The int32 scratch `olds` and `nows` needs max(4, fanout)
     entries.
 
     Paper: [APTREE] section 4.3.1, algorithm 8.
@@ -113,7 +115,7 @@ def reconstruction_interval(boxes, moves, extent, pace, olds, nows):
 
 @kernel
 def reconstruction_cost(n_rows, n_words, pace, epochs):
-    """Cost of building the tree below a node of so many subscriptions and words anew, once in so many epochs.
+    """Cost of building the tree below a node of `n_rows` subscriptions again, once in `epochs` epochs.
 
     Paper: [APTREE] section 4.3.1, equations 10 to 13, C_irc.
     Departs: the logarithm of a binary search has base 2, and a tree of less than a leaf has no negative height.

@@ -1,4 +1,4 @@
-"""Lists of messages against an old and a new region: what leaves and what enters, each message once.
+"""Compares the messages in lists with an old and a new region: which leave and which enter, each once: kernels.
 
 Paper: [APTREE] section 4.2.5, algorithm 6.
 Departs: decided by "in the new region and not in the old" with the exact check, whatever leaf a message is found in.
@@ -18,12 +18,12 @@ from nearcast.columns.scores import gather
 from nearcast.columns.subscription_tables import WithinLayout, clauses_hold, in_region
 from nearcast.engines.within.build.tasks import region_of
 from nearcast.engines.within.layout import NOTHING
-from nearcast.engines.within.moving.leaf_messages import known_since, lives
+from nearcast.engines.within.moving.leaf_messages import LiveBounds, is_still_live, known_since
 from nearcast.jit import kernel, prefetch
 
-NEED_TOLD = -3  # room for what is told
+NEED_CHANGES = -3  # too little room for changes
 OLD, NEW = 1, 2  # sides: where an entry was filed, and where it is, or is to be
-_AHEAD = 6  # messages asked for in advance
+_AHEAD = 6  # how many messages ahead rows are prefetched
 
 
 class DiffInput(NamedTuple):
@@ -32,20 +32,21 @@ class DiffInput(NamedTuple):
     messages: MessageLayout
     subscriptions: WithinLayout
     before: WithinLayout  # the same, but rows as they were, by place in the batch; none where nothing was before
-    where: tuple[int, float]
-    now: tuple[int, int, int]  # newest sequence, clock, count of the window
+    metric: int
+    live: LiveBounds
     oldest: int  # no live message has a smaller sequence
     sides: int  # OLD | NEW after a move, else NEW
-    lists: bool  # are there lists?
+    lists: bool  # are there lists of messages?
 
 
 class DiffRoom(NamedTuple):
-    """Scratch and room of comparing."""
+    """Scratch and room of a comparison."""
 
     dense: Floats  # float64[n_terms]: zeros between calls
-    stamps: Longs  # int64[n_messages]: whom a message was last compared for
+    stamps: Longs  # int64[n_messages]: the question, by its number, that a message was last compared for
     found: Longs  # int64[]: places in a list that need the exact check; as long as `slots`
-    fell: Array  # bool[n_batch]: the lists do not suffice
+    crossing: Longs  # int64[]: messages that cross the border: twice the slot, plus 1 to leave; as long as `slots`
+    incomplete: Array  # bool[n_batch]: the lists lack messages that may still live
     slots: Ints  # int32[]: out
     messages: Ints  # int32[]: out
     signs: Ints  # int32[]: out
@@ -53,12 +54,12 @@ class DiffRoom(NamedTuple):
     counts: Longs  # int64[N_COUNTS]
 
 
-N_TOLD, STAMP, SCANNED, VERIFIED = range(4)  # positions in `counts`
+N_CHANGES, STAMP, SCANNED, VERIFIED = range(4)  # positions in `counts`
 N_COUNTS = 4
 
 
 @kernel
-def rough_box(rows, i, bounds, first):
+def rounded_box(rows, i, bounds, first):
     """Write a subscription's box, rounded as places in lists are, or an empty one if there is none; is it exact?
 
     Rounding keeps order: a place in the box stays in it, and one that is well inside after rounding was inside.
@@ -75,7 +76,7 @@ def rough_box(rows, i, bounds, first):
 
 @kernel
 def scan_list(listed, start, n, bounds, exact, found):
-    """Write where in a list stand messages that may be in one of the two boxes, and not surely in both; how many."""
+    """Write where in a list messages are that may be in one of the two boxes, and not surely in both; how many."""
     ox0, oy0, ox1, oy1 = bounds[0], bounds[1], bounds[2], bounds[3]
     x0, y0, x1, y1 = bounds[4], bounds[5], bounds[6], bounds[7]
     n_found = 0
@@ -92,84 +93,84 @@ def scan_list(listed, start, n, bounds, exact, found):
 
 
 @kernel
-def cross(listed, n_found, i, slot, stamp, look, told):
-    """Keep of the messages found those that live and cross the border, as twice the slot, plus 1 to leave; how many."""
-    rows, terms, subscriptions, metric = look.messages.rows, look.messages.terms, look.subscriptions, look.where[0]
-    since, had = subscriptions.rows[slot].since, i < look.before.rows.size
-    found, stamps = told.found, told.stamps
+def find_crossing(listed, n_found, i, slot, stamp, diff, room):
+    """Write to room.crossing which of the messages found live and cross the border; returns how many."""
+    rows, terms, subscriptions, metric = diff.messages.rows, diff.messages.terms, diff.subscriptions, diff.metric
+    since, had = subscriptions.rows[slot].since, i < diff.before.rows.size
+    found, crossing, stamps = room.found, room.crossing, room.stamps
     n = 0
     for j in range(n_found):
         prefetch(rows, listed[found[min(j + _AHEAD, n_found - 1)]].slot)
         message, mark = listed[found[j]].slot, listed[found[j]].mark
-        if stamps[message] == stamp or not lives(rows, message, mark, look.now):
+        if stamps[message] == stamp or not is_still_live(rows, message, mark, diff.live):
             continue
         stamps[message] = stamp
         row = rows[message]
         if row.sequence <= since:
             continue
-        was = had and in_region(look.before, i, metric, row.x, row.y)
+        was = had and in_region(diff.before, i, metric, row.x, row.y)
         if was != in_region(subscriptions, slot, metric, row.x, row.y):
             prefetch(terms, row.term_start)
-            found[n] = 2 * message + was
+            crossing[n] = 2 * message + was
             n += 1
     return n
 
 
 @kernel
-def tell(n_found, slot, look, told):
-    """Tell those of the messages that crossed the border whose words satisfy the expression."""
-    rows, terms, dense, found = look.messages.rows, look.messages.terms, told.dense, told.found
-    n = told.counts[N_TOLD]
-    for j in range(n_found):
-        message, was = found[j] >> 1, found[j] & 1
+def emit_changes(n_crossing, slot, diff, room):
+    """Emit those of the messages that crossed the border whose words satisfy the expression."""
+    rows, terms, dense, crossing = diff.messages.rows, diff.messages.terms, room.dense, room.crossing
+    n = room.counts[N_CHANGES]
+    for j in range(n_crossing):
+        message, was = crossing[j] >> 1, crossing[j] & 1
         start, n_terms = rows[message].term_start, rows[message].n_terms
         for at in range(start, start + n_terms):
             dense[terms[at]] = 1.0
-        if clauses_hold(look.subscriptions, slot, dense):
-            told.slots[n], told.messages[n], told.signs[n] = slot, message, -1 if was else 1
+        if clauses_hold(diff.subscriptions, slot, dense):
+            room.slots[n], room.messages[n], room.signs[n] = slot, message, -1 if was else 1
             n += 1
         gather(terms, start, n_terms, dense)
-    told.counts[N_TOLD] = n
-    told.counts[VERIFIED] += n_found
+    room.counts[N_CHANGES] = n
+    room.counts[VERIFIED] += n_crossing
 
 
 @kernel
-def inside_both(tree, part, look, i, slot):
+def inside_both(tree, part, diff, i, slot):
     """Do the boxes of a subscription, old and new, hold all of the region below a part? The paper's case 1."""
     x0, y0, x1, y1 = region_of(tree, part)
-    old, new = look.before.rows[i], look.subscriptions.rows[slot]
+    old, new = diff.before.rows[i], diff.subscriptions.rows[slot]
     across = max(old.x0, new.x0) <= x0 and min(old.x1, new.x1) >= x1
     return across and max(old.y0, new.y0) <= y0 and min(old.y1, new.y1) >= y1
 
 
 @kernel
-def look_through(tree, n, i, slot, look, work, told):
-    """Compare the lists of all leaves on a path of `n`; 0 or NEED_TOLD. `i` is the place in the batch."""
-    if told.fell[i]:
+def diff_lists(tree, n, i, slot, diff, work, room):
+    """Compare the lists of all leaves on a path of `n`; 0 or NEED_CHANGES. `i` is the position in the batch."""
+    if room.incomplete[i]:
         return 0
-    had = i < look.before.rows.size
-    exact = rough_box(look.before.rows, i, told.bounds, 0)
-    exact = rough_box(look.subscriptions.rows, slot, told.bounds, 4) and exact
-    enough = max(look.oldest - 1, look.subscriptions.rows[slot].since)
+    had = i < diff.before.rows.size
+    exact = rounded_box(diff.before.rows, i, room.bounds, 0)
+    exact = rounded_box(diff.subscriptions.rows, slot, room.bounds, 4) and exact
+    enough = max(diff.oldest - 1, diff.subscriptions.rows[slot].since)
     n_rows = 0
     for j in range(n):
         child = tree.parts[work.path[j]].child
-        if child >= 0 or (had and exact and inside_both(tree, work.path[j], look, i, slot)):
+        if child >= 0 or (had and exact and inside_both(tree, work.path[j], diff, i, slot)):
             continue
-        if (look.now[0] if child == NOTHING else known_since(tree, work.path[j])) > enough:
-            told.fell[i] = True
+        if (diff.live.last if child == NOTHING else known_since(tree, work.path[j])) > enough:
+            room.incomplete[i] = True
             return 0
         n_rows += 0 if child == NOTHING else tree.leaves[-2 - child].n_messages
-    if told.counts[N_TOLD] + n_rows >= told.slots.size:
-        return NEED_TOLD
-    told.counts[SCANNED] += n_rows
+    if room.counts[N_CHANGES] + n_rows >= room.slots.size:
+        return NEED_CHANGES
+    room.counts[SCANNED] += n_rows
     for j in range(n):
         child = tree.parts[work.path[j]].child
         if child >= NOTHING:
             continue
         leaf = tree.leaves[-2 - child]
-        if leaf.n_messages == 0 or (had and exact and inside_both(tree, work.path[j], look, i, slot)):
+        if leaf.n_messages == 0 or (had and exact and inside_both(tree, work.path[j], diff, i, slot)):
             continue
-        n_found = scan_list(tree.listed, leaf.message_start, leaf.n_messages, told.bounds, exact, told.found)
-        tell(cross(tree.listed, n_found, i, slot, told.counts[STAMP] + i, look, told), slot, look, told)
+        n_found = scan_list(tree.listed, leaf.message_start, leaf.n_messages, room.bounds, exact, room.found)
+        emit_changes(find_crossing(tree.listed, n_found, i, slot, room.counts[STAMP] + i, diff, room), slot, diff, room)
     return 0

@@ -1,6 +1,8 @@
-"""Moves go in; how far each subscription goes at a time, and how often, come out: what the cost of movement needs.
+"""Averages how far each subscription moves at a time, and how often: what the cost of movement needs.
 
 Time is counted in epochs, the paper's timestamps: as many events as there are subscriptions. No clock is read.
+
+Paper: [APTREE] section 4.3.1.
 """
 
 from __future__ import annotations
@@ -21,36 +23,39 @@ class Velocities:
     """Displacements by slot, and how many messages and moves an epoch has."""
 
     def __init__(self) -> None:
-        self.steps = np.zeros((0, 2), dtype=np.float32)  # [n_slots]: dx, dy of a move on average; none before the first
+        self.displacements = np.zeros(
+            (0, 2), dtype=np.float32
+        )  # [n_slots]: mean dx, dy of a move; none before the first
         self._n_moving = 0  # slots with a displacement
         self._messages = self._moves = 0.0  # in an epoch, on average
         self._n_messages = self._n_moves = 0  # in this epoch so far
 
-    def moved(self, slots: Ints, before: Array, after: Array, n_slots: int) -> None:
-        """Subscriptions went from one box to another."""
-        if n_slots > len(self.steps):
-            grown = np.zeros((max(n_slots, 2 * len(self.steps)), 2), dtype=np.float32)
-            grown[: len(self.steps)] = self.steps
-            self.steps = grown
+    def observe_moves(self, slots: Ints, before: Array, after: Array, n_slots: int) -> None:
+        """Average the moves of subscriptions from one box to another."""
+        if n_slots > len(self.displacements):
+            grown = np.zeros((max(n_slots, 2 * len(self.displacements)), 2), dtype=np.float32)
+            grown[: len(self.displacements)] = self.displacements
+            self.displacements = grown
         self._n_moving -= self._count(slots)
         for axis, (low, high) in enumerate((("x0", "x1"), ("y0", "y1"))):
             with np.errstate(invalid="ignore", over="ignore"):
-                way = 0.5 * (after[low] - before[low]) + 0.5 * (after[high] - before[high])
-                way = np.clip(np.where(np.isfinite(way), way, 0.0), -_FARTHEST, _FARTHEST).astype(np.float32)
-            self.steps[slots, axis] += np.float32(_WEIGHT) * (way - self.steps[slots, axis])
+                displacement = 0.5 * (after[low] - before[low]) + 0.5 * (after[high] - before[high])
+                displacement = np.where(np.isfinite(displacement), displacement, 0.0)
+            displacement = np.clip(displacement, -_FARTHEST, _FARTHEST).astype(np.float32)
+            self.displacements[slots, axis] += np.float32(_WEIGHT) * (displacement - self.displacements[slots, axis])
         self._n_moving += self._count(slots)
 
     def _count(self, slots: Ints) -> int:
-        return int(self.steps[slots].any(axis=1).sum())
+        return int(self.displacements[slots].any(axis=1).sum())
 
     def forget(self, slots: Ints) -> None:
-        """Subscriptions that are gone."""
-        known = slots[slots < len(self.steps)]
+        """Forget subscriptions that are removed."""
+        known = slots[slots < len(self.displacements)]
         self._n_moving -= self._count(known)
-        self.steps[known] = 0.0
+        self.displacements[known] = 0.0
 
-    def passed(self, n_messages: int, n_moves: int, n_subscriptions: int) -> None:
-        """So many events happened."""
+    def observe(self, n_messages: int, n_moves: int, n_subscriptions: int) -> None:
+        """Count events; at the end of an epoch they enter the averages."""
         self._n_messages += n_messages
         self._n_moves += n_moves
         n_epochs = (self._n_messages + self._n_moves) / max(_LEAST_EVENTS, n_subscriptions)
@@ -72,13 +77,13 @@ class Velocities:
 
     @property
     def nbytes(self) -> int:
-        return self.steps.nbytes
+        return self.displacements.nbytes
 
     def state(self) -> State:
         counts = self._messages, self._moves, self._n_messages, self._n_moves, self._n_moving
-        return {"steps": self.steps, "counts": np.array(counts, dtype=np.float64)}
+        return {"steps": self.displacements, "counts": np.array(counts, dtype=np.float64)}
 
     def load(self, state: State) -> None:
-        self.steps = state["steps"]
+        self.displacements = state["steps"]
         self._messages, self._moves = (float(count) for count in state["counts"][:2])
         self._n_messages, self._n_moves, self._n_moving = (int(count) for count in state["counts"][2:])

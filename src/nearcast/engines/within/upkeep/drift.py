@@ -1,4 +1,7 @@
-"""Weights of a node's parts when it was built and now go in; how far they have drifted apart comes out: kernels."""
+"""Measures how far the weights of a node's parts have drifted since it was built: kernels.
+
+Paper: [APTREE] section 3.3.5.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +44,9 @@ def divergence(olds, nows, first, n):
 def drift(olds, nows, first, n):
     """How far the weights of a node's parts have moved, beyond chance; at most 0 where nothing can be said.
 
-    Paper: [APTREE] section 3.3.5: a node is built anew when this exceeds θ_KL.
+    Paper: [APTREE] section 3.3.5: a node is built again when this exceeds θ_KL.
     Departs: less what chance alone may amount to. Of 1,000 rows in 200 parts, all replaced by others like them, that is
-    0.2, two hundred times θ_KL, and the node would be built anew without end.
+    0.2, two hundred times θ_KL, and the node would be built again and again.
     """
     found, by_chance = divergence(olds, nows, first, n)
     return found - by_chance

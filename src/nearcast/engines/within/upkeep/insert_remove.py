@@ -1,4 +1,4 @@
-"""Entries come and go: filed into all leaves where they belong, taken out again, and what that leaves to do.
+"""Inserts entries into all leaves where they belong, removes them, and notes what that leaves to do: kernels.
 
 Paper: [APTREE] section 3.3.5.
 """
@@ -8,36 +8,45 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nearcast.columns.arena import Ints, Longs
-from nearcast.engines.within.arrays import add_entry, class_of, class_room, copy_held, free_leaf, new_leaf
+from nearcast.engines.within.arrays import append_entry, class_of, class_room, copy_entry, free_leaf, new_leaf
 from nearcast.engines.within.layout import CLAUSE, N_HELD, N_LEAVES, NOTHING, UNRANKED, VERSION
 from nearcast.engines.within.paths import trace
-from nearcast.engines.within.upkeep.long_leaves import LONG, position_of, put_off
+from nearcast.engines.within.upkeep.long_leaves import LONG, defer, position_of
 from nearcast.jit import NEED_ROOM, kernel
 
 NEED_PATH = -2  # a path was longer than its scratch
-NEED_LATE = -4  # room for what is put off
-_LOOK_AGAIN = 64  # least number of changes between two looks at a node's drift
+NEED_DEFERRED = -4  # too little room for what is deferred
+_LEAST_CHANGES = 64  # of a node between two looks at its drift
 _FIRST_ROOM = 2  # entries that a new leaf has room for
 
 
 class Work(NamedTuple):
-    """Scratch of filing, and lists of what is to be done after it."""
+    """Scratch of inserting, removing and moving, and lists of what is to be done afterwards."""
 
     path: Ints  # int32[]: parts that an entry is filed under
-    path_ranks: Ints  # int32[]: the ranks that led there
+    path_ranks: Ints  # int32[]: beside them the ranks that led there
+    path_sides: Ints  # int32[]: or, for a move, which of the old and new entry are filed there: OLD, NEW or both
     overfull: Ints  # int32[]: leaves to partition
     drifting: Ints  # int32[]: nodes whose drift is to be looked at
-    thin: Ints  # int32[]: parts whose node has few entries left
-    n_todo: Longs  # int64[3]: entries of overfull, drifting and thin
-    late: Longs  # int64[]: what is put off to the end of the batch, see backlog.py
-    n_late: Longs  # int64[1]
+    underfull: Ints  # int32[]: parts whose node has few entries left
+    n_todo: Longs  # int64[3]: how many are in overfull, drifting and underfull
+    deferred: Longs  # int64[]: changes that wait for the end of the batch, see `long_leaves`
+    n_deferred: Longs  # int64[1]
 
 
-OVERFULL, DRIFTING, THIN = range(3)
+OVERFULL, DRIFTING, UNDERFULL = range(3)  # positions in `n_todo`
+
+
+class LeafLimits(NamedTuple):
+    """When lists become nodes and nodes lists, and what a new leaf knows."""
+
+    most: int  # entries of a leaf that is not partitioned
+    fewest: int  # entries of a node that stays one
+    since: int  # new leaves and widened cuts know messages after this sequence
 
 
 @kernel
-def widen(tree, at, rank, since):
+def widen_cut(tree, at, rank, since):
     """A word of this rank belongs to the cut `at`; messages with it did not come this way until now."""
     part = tree.parts[at]
     if rank < part.low or rank > part.high:
@@ -60,15 +69,15 @@ def room_for_leaf(tree, at):
 
 
 @kernel
-def room_to_note(work, n):
-    """Can so many more be noted of every kind?"""
+def has_room_to_note(work, n):
+    """Is there room to note `n` more of every kind?"""
     return max(work.n_todo[0], work.n_todo[1], work.n_todo[2]) + n <= work.overfull.size
 
 
 @kernel
-def room_to_put_off(work, n):
-    """Can so many more be put off?"""
-    return work.n_late[0] + n <= work.late.size
+def has_room_to_defer(work, n):
+    """Is there room to defer `n` more?"""
+    return work.n_deferred[0] + n <= work.deferred.size
 
 
 @kernel
@@ -85,38 +94,38 @@ def has_room(tree, work, n):
 
 @kernel
 def count_change(tree, work, node, weight):
-    """An entry came or went below a node, which has this many now: look at its drift every so often."""
+    """Count a change below a node of this weight; after enough changes its drift is to be looked at."""
     row = tree.nodes[node]
     row.n_changes += 1
-    if row.n_changes >= max(_LOOK_AGAIN, weight >> 4):
+    if row.n_changes >= max(_LEAST_CHANGES, weight >> 4):
         row.n_changes = 0
         work.drifting[work.n_todo[DRIFTING]] = node
         work.n_todo[DRIFTING] += 1
 
 
 @kernel
-def put_entry(tree, at, entry, most, since, work):
-    """File an entry in the leaf below a part, whose weight counts it; a new leaf knows messages after `since`."""
+def insert_entry(tree, at, entry, limits, work):
+    """File an entry in the leaf below a part, whose weight counts it already."""
     part = tree.parts[at]
-    leaf = -2 - part.child if part.child != NOTHING else new_leaf(tree, at, _FIRST_ROOM, since)
-    add_entry(tree, leaf, entry, part.now - 1)
-    if part.now == max(most, 2 * tree.leaves[leaf].tried) + 1:
+    leaf = -2 - part.child if part.child != NOTHING else new_leaf(tree, at, _FIRST_ROOM, limits.since)
+    append_entry(tree, leaf, entry, part.now - 1)
+    if part.now == max(limits.most, 2 * tree.leaves[leaf].tried) + 1:
         work.overfull[work.n_todo[OVERFULL]] = leaf
         work.n_todo[OVERFULL] += 1
 
 
 @kernel
-def insert_entries(tree, ranks, entries, first, origin, most, since, work):
+def insert_entries(tree, ranks, entries, first, origin, limits, work):
     """File entries from `first` on below the part `origin`; returns how many are done, and NEED_ROOM, NEED_PATH or 0.
 
-    Leaves of more than `most` entries are left in work.overfull. New leaves know messages after `since` only.
+    Leaves that became too long are left in work.overfull.
 
     Keeps: the weight of a part is the number of entries below it.
     """
     for i in range(first, entries.size):
         entry = entries[i]
         n = trace(tree, ranks, entry, origin, work.path, work.path_ranks)
-        if n == NEED_ROOM or not room_to_note(work, n):
+        if n == NEED_ROOM or not has_room_to_note(work, n):
             return i, NEED_PATH
         if not has_room(tree, work, n):
             return i, NEED_ROOM
@@ -126,64 +135,64 @@ def insert_entries(tree, ranks, entries, first, origin, most, since, work):
             rank = work.path_ranks[j]
             child = part.child
             if rank != UNRANKED:
-                widen(tree, work.path[j], rank, since)
+                widen_cut(tree, work.path[j], rank, limits.since)
             if child >= 0:
                 count_change(tree, work, child, part.now)
                 continue
-            put_entry(tree, work.path[j], entry, most, since, work)
+            insert_entry(tree, work.path[j], entry, limits, work)
     return entries.size, 0
 
 
 @kernel
-def take_entry(tree, at, entry):
-    """Take an entry out of the leaf below a part, whose weight does not count it any more.
+def remove_entry(tree, at, entry):
+    """Remove an entry from the leaf below a part, whose weight does not count it any more.
 
-    A leaf without entries stays as long as it has messages: its list goes on, for those who come back.
+    A leaf without entries stays as long as it has messages: its list is kept, for entries that come back.
     """
     part = tree.parts[at]
     place = position_of(tree.held, part.start, part.now + 1, entry.slot, entry.tags & CLAUSE)
-    copy_held(tree, place, part.start + part.now)
+    copy_entry(tree, place, part.start + part.now)
     if part.now == 0 and tree.leaves[-2 - part.child].n_messages == 0:
         free_leaf(tree, -2 - part.child)
 
 
 @kernel
-def note_thin(tree, at, fewest, work):
-    """A node that has lost an entry may have become thin; True if so."""
+def note_underfull(tree, at, fewest, work):
+    """Note a node that has lost an entry if it has too few left; True if so."""
     if tree.parts[at].now >= fewest:
         return False
-    work.thin[work.n_todo[THIN]] = at
-    work.n_todo[THIN] += 1
+    work.underfull[work.n_todo[UNDERFULL]] = at
+    work.n_todo[UNDERFULL] += 1
     return True
 
 
 @kernel
-def remove_entries(tree, ranks, entries, first, origin, fewest, work):
-    """Take entries from `first` on out of all their leaves; returns how many are done, and what is needed, or 0.
+def remove_entries(tree, ranks, entries, first, origin, limits, work):
+    """Remove entries from `first` on from all their leaves; returns how many are done, and what is needed, or 0.
 
-    What is left of a batch when all are done, `settle` must do. The topmost part on a path whose node has fewer than
-    `fewest` entries left goes to work.thin.
+    `apply_deferred` must follow when all are done. Of the parts on a path whose nodes have too few entries left the
+    topmost goes to work.underfull.
     """
     for i in range(first, entries.size):
         entry = entries[i]
         n = trace(tree, ranks, entry, origin, work.path, work.path_ranks)
-        if n == NEED_ROOM or not room_to_note(work, n):
+        if n == NEED_ROOM or not has_room_to_note(work, n):
             return i, NEED_PATH
         if not has_room(tree, work, n):
             return i, NEED_ROOM
-        if not room_to_put_off(work, n):
-            return i, NEED_LATE
-        thin = False
+        if not has_room_to_defer(work, n):
+            return i, NEED_DEFERRED
+        underfull = False
         for j in range(n):
             part = tree.parts[work.path[j]]
             child = part.child
             if child < 0 and part.now > LONG:
-                put_off(work, work.path[j], i, False)
+                defer(work, work.path[j], i, False)
                 continue
             part.now -= 1
             if child >= 0:
                 count_change(tree, work, child, part.now)
-                thin = thin or note_thin(tree, work.path[j], fewest, work)
+                underfull = underfull or note_underfull(tree, work.path[j], limits.fewest, work)
                 continue
-            take_entry(tree, work.path[j], entry)
+            remove_entry(tree, work.path[j], entry)
     return entries.size, 0

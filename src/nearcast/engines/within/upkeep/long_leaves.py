@@ -1,27 +1,43 @@
-"""What is to be done in very long leaves waits until the end of a batch, and is then done in one go: kernels.
+"""Changes of very long leaves, deferred to the end of a batch and then applied in one pass over the leaf: kernels.
 
 Only entries that cannot be told apart make such leaves: the same words and much the same region. To search each entry
 of a batch by itself would take as many steps as there are pairs of entries.
+
+A deferred change is one number: the part of the leaf, the position of the entry in the batch, and whether the entry
+stays in the leaf and is only written again.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from nearcast.engines.within.arrays import copy_held, free_leaf, hold
+from nearcast.columns.arena import Array, Longs
+from nearcast.engines.within.arrays import copy_entry, free_leaf, write_entry
 from nearcast.engines.within.layout import CLAUSE, NOTHING
 from nearcast.jit import kernel
 
 LONG = 1024  # entries of a leaf in which a single one is not searched at once
-_FEW = 4  # entries that are searched one by one
+_FEW = 4  # changes that are searched one by one
 
 
 @kernel
-def put_off(work, at, i, stays):
-    """Note that entry `i` of a batch is to be taken out of the long leaf below a part or, if it stays, written anew."""
-    n = work.n_late[0]
-    work.late[n] = np.int64(at) << 32 | np.int64(i) << 1 | (1 if stays else 0)
-    work.n_late[0] = n + 1
+def part_of(change):
+    """The part of the leaf that a deferred change is for."""
+    return change >> 32
+
+
+@kernel
+def position_in_batch(change):
+    """Which entry of the batch a deferred change is for."""
+    return (change & 0xFFFFFFFF) >> 1
+
+
+@kernel
+def defer(work, at, i, stays):
+    """Note that entry `i` of a batch is to be removed from the leaf below a part or, if it stays, written again."""
+    n = work.n_deferred[0]
+    work.deferred[n] = np.int64(at) << 32 | np.int64(i) << 1 | (1 if stays else 0)
+    work.n_deferred[0] = n + 1
 
 
 @kernel
@@ -34,23 +50,23 @@ def position_of(held, start, n_rows, slot, clause):
 
 
 @kernel
-def settle_one(tree, at, entries, late):
-    """Do what was put off for an entry that stands in this place of a leaf, whose last one takes its place."""
-    part = tree.parts[late >> 32]
-    if late & 1:
-        hold(tree, at, entries[(late & 0xFFFFFFFF) >> 1])
+def apply_one(tree, at, entries, change):
+    """Apply a change to the entry at this place of a leaf, whose last entry takes the place of one that is removed."""
+    if change & 1:
+        write_entry(tree, at, entries[position_in_batch(change)])
         return
+    part = tree.parts[part_of(change)]
     part.now -= 1
-    copy_held(tree, at, part.start + part.now)
+    copy_entry(tree, at, part.start + part.now)
 
 
 @kernel
-def wanted_by(tree, at, entries, late, first):
-    """Which of what was put off for a subscription, from `first` on, means the entry in this place; or NOTHING."""
-    held, part = tree.held[at], late[first] >> 32
+def find_deferred(tree, at, entries, deferred, first):
+    """Which change for a subscription, from `first` on, is for the entry at this place; or NOTHING."""
+    held, part = tree.held[at], part_of(deferred[first])
     k = first
-    while k < late.size and late[k] >> 32 == part:
-        entry = entries[(late[k] & 0xFFFFFFFF) >> 1]
+    while k < deferred.size and part_of(deferred[k]) == part:
+        entry = entries[position_in_batch(deferred[k])]
         if entry.slot != held.slot:
             break
         if entry.tags & CLAUSE == held.tags & CLAUSE:
@@ -60,37 +76,42 @@ def wanted_by(tree, at, entries, late, first):
 
 
 @kernel
-def settle_leaf(tree, entries, late, first, end, firsts):
-    """Do what was put off for one leaf, late[first:end]; `firsts` has room for all slots and is zero between calls."""
-    at = late[first] >> 32
-    part = tree.parts[at]
+def apply_to_leaf(tree, entries, deferred, first, end, firsts):
+    """Apply deferred[first:end], the changes of one leaf; `firsts` has room for all slots and is zero between calls."""
+    part = tree.parts[part_of(deferred[first])]
     if end - first <= _FEW:
         for k in range(first, end):
-            entry = entries[(late[k] & 0xFFFFFFFF) >> 1]
+            entry = entries[position_in_batch(deferred[k])]
             place = position_of(tree.held, part.start, part.now, entry.slot, entry.tags & CLAUSE)
-            settle_one(tree, place, entries, late[k])
+            apply_one(tree, place, entries, deferred[k])
     else:
         for k in range(end - 1, first - 1, -1):
-            firsts[entries[(late[k] & 0xFFFFFFFF) >> 1].slot] = k + 1
+            firsts[entries[position_in_batch(deferred[k])].slot] = k + 1
         for place in range(part.start + part.now - 1, part.start - 1, -1):  # what takes a place was looked at already
             known = firsts[tree.held[place].slot]
             if known > 0:
-                k = wanted_by(tree, place, entries, late, known - 1)
+                k = find_deferred(tree, place, entries, deferred, known - 1)
                 if k != NOTHING:
-                    settle_one(tree, place, entries, late[k])
+                    apply_one(tree, place, entries, deferred[k])
         for k in range(first, end):
-            firsts[entries[(late[k] & 0xFFFFFFFF) >> 1].slot] = 0
+            firsts[entries[position_in_batch(deferred[k])].slot] = 0
     if part.now == 0 and tree.leaves[-2 - part.child].n_messages == 0:
         free_leaf(tree, -2 - part.child)
 
 
+def by_leaf(deferred: Longs, entries: Array) -> Longs:
+    """The changes sorted by leaf, then by subscription."""
+    slots = entries["slot"][(deferred & 0xFFFFFFFF) >> 1]
+    return deferred[np.lexsort((slots, deferred >> 32))]
+
+
 @kernel
-def settle(tree, entries, late, firsts):
-    """Do all that was put off, which is sorted by leaf, then by subscription."""
+def apply_deferred(tree, entries, deferred, firsts):
+    """Apply all deferred changes, in the order of `by_leaf`."""
     first = 0
-    while first < late.size:
+    while first < deferred.size:
         end = first + 1
-        while end < late.size and late[end] >> 32 == late[first] >> 32:
+        while end < deferred.size and part_of(deferred[end]) == part_of(deferred[first]):
             end += 1
-        settle_leaf(tree, entries, late, first, end, firsts)
+        apply_to_leaf(tree, entries, deferred, first, end, firsts)
         first = end

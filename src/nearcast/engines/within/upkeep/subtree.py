@@ -1,11 +1,11 @@
-"""Parts of a tree are taken down: the entries below a part, each once, and the nodes and leaves given back.
+"""Collects, clears and replaces what hangs below a part, and finds the sample messages that reach it: kernels.
 
-Paper: [APTREE] section 3.3.5: nodes that degrade to leaves, subtrees that are built anew.
+Paper: [APTREE] section 3.3.5: nodes that degrade to leaves, subtrees that are built again.
 """
 
 from __future__ import annotations
 
-from nearcast.engines.within.arrays import free_leaf, free_node, give_range, take_held
+from nearcast.engines.within.arrays import free_leaf, free_node, give_range, read_entry
 from nearcast.engines.within.build.tasks import region_of
 from nearcast.engines.within.layout import FREE_PARTS, KEYWORD, NOTHING, ROOT, VERSION
 from nearcast.engines.within.paths import trace
@@ -26,7 +26,7 @@ def push_parts(tree, node, path, n_path):
 
 
 @kernel
-def collect(tree, part, only, out, path):
+def collect_entries(tree, part, only, out, path):
     """Write all entries below a part, or those of slots with only[slot] if that is given; how many, or NEED_ROOM.
 
     An entry that stands in several cells is taken from the one that holds its lower left corner, cut to the region
@@ -48,17 +48,17 @@ def collect(tree, part, only, out, path):
         start, n_rows = tree.parts[below].start, tree.parts[below].now
         x0, y0, x1, y1 = region_of(tree, below)
         for at in range(start, start + n_rows):
-            x, y = max(tree.sides[0, at], region[0]), max(tree.sides[1, at], region[1])
+            x, y = max(tree.sides[0, at], region.x0), max(tree.sides[1, at], region.y0)
             if x0 <= x < x1 and y0 <= y < y1 and (only.size == 0 or only[tree.held[at].slot]):
                 if n == out.size:
                     return NEED_ROOM
-                take_held(tree, at, out[n])
+                read_entry(tree, at, out[n])
                 n += 1
     return n
 
 
 @kernel
-def clear(tree, part, path):
+def clear_below(tree, part, path):
     """Give back everything below a part; DONE (0) or NEED_ROOM, before anything is given back that still has parts."""
     path[0], n_path = part, 1
     while n_path > 0:
@@ -79,7 +79,7 @@ def clear(tree, part, path):
 
 
 @kernel
-def passes(tree, ranks, entries, part, path, path_ranks, found):
+def filed_below(tree, ranks, entries, part, path, path_ranks, found):
     """Set found[i] where entry i is filed below the part; DONE (0) or NEED_ROOM."""
     for i in range(entries.size):
         n = trace(tree, ranks, entries[i], ROOT, path, path_ranks)
@@ -92,7 +92,7 @@ def passes(tree, ranks, entries, part, path, path_ranks, found):
 
 
 @kernel
-def replace(tree, part, shadow, since):
+def replace_subtree(tree, part, shadow, since):
     """Hang what stands below the part `shadow` below `part`, which is empty; it knows messages after `since`."""
     tree.heads[VERSION] += 1
     old, new = tree.parts[part], tree.parts[shadow]
@@ -105,8 +105,8 @@ def replace(tree, part, shadow, since):
 
 
 @kernel
-def way_to(tree, part, path):
-    """Write the parts on the way from `part` up to below the root; returns how many."""
+def path_to_root(tree, part, path):
+    """Write the parts from `part` up to below the root; returns how many."""
     n = 0
     while part != ROOT:
         path[n] = part
@@ -117,7 +117,7 @@ def way_to(tree, part, path):
 
 @kernel
 def words_used(tree, part, words, first):
-    """How many words of a message, the `first` of them used, are used behind a cut; NOTHING if it bars the way."""
+    """How many words of a message, the `first` of them used, are used behind a cut; NOTHING if none leads there."""
     cut, node = tree.parts[part], tree.nodes[tree.parts[part].node]
     for i in range(first, words.size):
         if cut.low <= words[i] <= cut.high:
@@ -129,9 +129,9 @@ def words_used(tree, part, words, first):
 
 
 @kernel
-def reaching(tree, sample, part, step, path, messages, etas):
-    """Write every so many of the sample messages that reach a part, and how many words they used; how many."""
-    n_path, n = way_to(tree, part, path), 0
+def sample_reaching(tree, sample, part, step, path, messages, etas):
+    """Write which of every `step`-th sample message reach a part, and how many words they used; returns how many."""
+    n_path, n = path_to_root(tree, part, path), 0
     for i in range(0, sample.xs.size, step):
         words = sample.words[sample.word_start[i] : sample.word_start[i + 1]]
         eta = 0

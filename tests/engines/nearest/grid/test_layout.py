@@ -14,9 +14,9 @@ from nearcast.engines.nearest.grid.layout import (
     N_HEADS,
     NO_LIST,
     GridLayout,
-    make_known,
     make_place,
-    may_know,
+    may_have_list,
+    note_list,
     place_of,
 )
 from nearcast.engines.nearest.grid.sweep import remove_list
@@ -43,13 +43,13 @@ def test_lists_are_found_while_others_come_and_go() -> None:
             place = place_of(lists, wanted)
             make_place(lists, place)
             lists[place]["hash"], lists[place]["n_rows"] = wanted, n
-            make_known(grid, wanted)
+            note_list(grid, wanted)
             there[wanted] = n
         found = lists[[place_of(lists, wanted) for wanted in hashes]]
         assert [wanted for wanted, one in zip(hashes, found, strict=True) if one["hash"] == wanted] == [
             wanted for wanted in hashes if wanted in there
         ]
         assert all(lists[place_of(lists, wanted)]["n_rows"] == n for wanted, n in there.items())
-        assert all(may_know(grid, wanted) for wanted in there)
+        assert all(may_have_list(grid, wanted) for wanted in there)
         assert (lists["hash"] != NO_LIST).sum() == len(there)
     assert len(there) > N_PLACES // 2

@@ -1,0 +1,171 @@
+"""Who waits for which message to leave: kernels.
+
+A subscription is looked at when messages of its buffer leave. It **watches** the oldest of them, where the window
+counts, and the one that expires soonest: whatever else it holds leaves no earlier. When a watched message leaves, those
+who wait for it drop what has left and watch the next. A watched message that the buffer has dropped meanwhile wakes the
+subscription for nothing; but most messages are dropped long before they leave, and that costs nothing at all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.columns.message_table import FOREVER
+from nearcast.engines.kept.buffers import age_of, drop, room_to_touch, room_to_wait, stamp_bits, touch
+from nearcast.engines.kept.layout import FREE_WAITING, LINE, N_CHANGES, N_EXPIRED, N_FREE_WAITING, N_WAITING, N_WOKEN
+from nearcast.jit import kernel, prefetch
+from nearcast.window.expiries import UNLIMITED
+from nearcast.window.window import is_live
+
+
+@kernel
+def wait_for(results, slot, message):
+    """Have a subscription woken when a message leaves."""
+    counters = results.counters
+    at = counters[FREE_WAITING] - 1
+    if at >= 0:
+        counters[FREE_WAITING] = results.waiting[at].next
+        counters[N_FREE_WAITING] -= 1
+    else:
+        at = counters[N_WAITING]
+        counters[N_WAITING] += 1
+    results.waiting[at].slot = slot
+    results.waiting[at].next = results.heads[message]
+    results.heads[message] = at + 1
+
+
+@kernel
+def watch_newcomer(results, rows, slot, message, policy):
+    """Have a subscription watch the newest message, if it expires before the others or is the only one."""
+    watched, until = results.watched[slot], rows[message].expires_at
+    first = policy.newest != UNLIMITED and watched.oldest == 0
+    sooner = until != FOREVER and (watched.soonest == 0 or until < rows[watched.soonest - 1].expires_at)
+    if first:
+        watched.oldest = message + 1
+    if sooner:
+        watched.soonest = message + 1
+    if first or sooner:
+        wait_for(results, slot, message)
+
+
+@kernel
+def watch_first(results, rows, slot, policy):
+    """Have a subscription watch whichever of its messages leaves first; needs room for two to wait."""
+    buffer, watched = results.buffers[slot], results.watched[slot]
+    oldest, soonest = 0, 0
+    sequence, until = np.int64(FOREVER), np.int64(FOREVER)
+    for i in range(buffer.start, buffer.start + buffer.n_entries):
+        message = results.entries[i].message
+        row = rows[message]
+        if row.sequence < sequence and policy.newest != UNLIMITED:
+            oldest, sequence = message + 1, row.sequence
+        if row.expires_at < until:
+            soonest, until = message + 1, row.expires_at
+    if oldest != 0 and oldest != watched.oldest:
+        wait_for(results, slot, oldest - 1)
+    if soonest != 0 and soonest != watched.soonest and soonest != oldest:
+        wait_for(results, slot, soonest - 1)
+    watched.oldest, watched.soonest = oldest, soonest
+
+
+@kernel
+def watch_oldest(results, rows, slot, last, newest):
+    """Have a subscription watch the oldest of its messages, where none expires by the clock; needs room to wait."""
+    buffer, watched = results.buffers[slot], results.watched[slot]
+    oldest, most = 0, np.int64(-1)
+    for i in range(buffer.start, buffer.start + buffer.n_entries):
+        entry = results.entries[i]
+        age = age_of(entry, last, newest)
+        if age > most or (age == most and rows[entry.message].sequence < rows[oldest - 1].sequence):
+            oldest, most = entry.message + 1, age
+    if oldest != 0 and oldest != watched.oldest:
+        wait_for(results, slot, oldest - 1)
+    watched.oldest = oldest
+
+
+@kernel
+def has_left(entry, rows, last, newest):
+    """Has the window left a message behind that does not expire by the clock?"""
+    bits, age = stamp_bits(newest), age_of(entry, last, newest)
+    if age < newest >> bits:
+        return False
+    return age > ((newest - 1) >> bits) + 1 or rows[entry.message].sequence <= last - newest
+
+
+@kernel
+def wake(results, subscriptions, rows, slot, as_of, policy):
+    """Drop what has left from a buffer, and watch what leaves next; needs room for as many changes as entries."""
+    last, clock = as_of.last, as_of.clock
+    buffer, watched = results.buffers[slot], results.watched[slot]
+    results.counters[N_WOKEN] += 1
+    if subscriptions.rows[slot].expires <= clock:
+        watched.oldest, watched.soonest = 0, 0  # it has ended: nothing is emitted for it any more
+        return
+    n_before = buffer.n_entries
+    by_count = watched.soonest == 0
+    for position in range(n_before - 1, -1, -1):
+        entry = results.entries[buffer.start + position]
+        if by_count:
+            gone = has_left(entry, rows, last, policy.newest)
+        else:
+            gone = not is_live(rows[entry.message], last, clock, policy.newest)
+        if gone:
+            drop(results, slot, position, as_of.event)
+    if buffer.n_entries < n_before:
+        results.counters[N_EXPIRED] += n_before - buffer.n_entries
+        touch(results, slot)
+    if by_count:
+        watch_oldest(results, rows, slot, last, policy.newest)
+    else:
+        watch_first(results, rows, slot, policy)
+
+
+@kernel
+def leave(results, subscriptions, rows, message, as_of, policy):
+    """A message leaves: wake those who watch it. False if room is needed first; then call again."""
+    counters = results.counters
+    while results.heads[message] > 0:
+        at = results.heads[message]
+        waiting = results.waiting[at - 1]
+        slot = waiting.slot
+        n_changes = counters[N_CHANGES] + results.buffers[slot].n_entries
+        if n_changes > results.changes.size or room_to_wait(results) < 1 or not room_to_touch(results):
+            return False
+        results.heads[message] = waiting.next
+        waiting.next = counters[FREE_WAITING]
+        counters[FREE_WAITING] = at
+        counters[N_FREE_WAITING] += 1
+        watched = results.watched[slot]
+        if watched.oldest == message + 1 or watched.soonest == message + 1:  # else it is gone, or watches others by now
+            wake(results, subscriptions, rows, slot, as_of, policy)
+    return True
+
+
+@kernel
+def fetch_waiting(results, subscriptions, rows, message):
+    """Have read ahead what those who watch a message will touch when it leaves.
+
+    All of it lies anywhere in memory: waiting for one subscription after another took most of the time.
+    """
+    waiting, buffers, entries = results.waiting, results.buffers, results.entries
+    first = results.heads[message]
+    at = first
+    while at > 0:
+        prefetch(subscriptions, waiting[at - 1].slot)
+        prefetch(buffers, waiting[at - 1].slot)
+        prefetch(buffers, waiting[at - 1].slot + 1)  # a record often ends in the line of the next one
+        prefetch(results.watched, waiting[at - 1].slot)
+        at = waiting[at - 1].next
+    at = first
+    while at > 0:
+        buffer = buffers[waiting[at - 1].slot]
+        for entry in range(buffer.start, buffer.start + buffer.n_entries, LINE):
+            prefetch(entries, entry)
+        at = waiting[at - 1].next
+    at = first
+    while at > 0:
+        if results.watched[waiting[at - 1].slot].soonest > 0:  # else stamps tell who leaves
+            buffer = buffers[waiting[at - 1].slot]
+            for entry in range(buffer.start, buffer.start + buffer.n_entries):
+                prefetch(rows, entries[entry].message)
+        at = waiting[at - 1].next
