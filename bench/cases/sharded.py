@@ -28,7 +28,7 @@ from nearcast.partition.quadtree_sets import space_sets
 from nearcast.partition.sample import Sample
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
-from nearcast.window.window import LiveMessages, Steps
+from nearcast.window.live import LiveMessages, Steps
 from nearcast.workload import subscriptions
 
 STEP = 1000  # messages of a time-stamp, as in DkM-SKS 5.1

@@ -21,7 +21,7 @@ from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.engines.within import ApTreeSettings, WithinApTree
 from nearcast.engines.within.moving.region_diff import NEW, OLD
 from nearcast.jit import kernel
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _HEIGHT = 10  # a box is filed anew when it fits into smaller cells than before, down to this level
 _FAR = 1e30

@@ -21,7 +21,7 @@ from nearcast.engines.oracle.match import Matches
 from nearcast.jit import kernel
 from nearcast.space.distance import EARTH_RADIUS_M, EUCLIDEAN, HAVERSINE
 from nearcast.text.similarity import COSINE, DICE, JACCARD, WEIGHTED
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 ACCESSED, CANDIDATES, ANSWERS, NODES = range(4)  # positions in the counters
 NEVER = 2.0  # a spatial similarity that no place has

@@ -31,7 +31,7 @@ from nearcast.engines.exact import similarity
 from nearcast.engines.oracle.match import Matches
 from nearcast.jit import allocating, kernel
 from nearcast.space.distance import box_distance, ssim
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _TEXT, _PLACE = range(2)  # tags: a posting under a word, with its share; one that the place alone may satisfy
 _STEPS = 10  # parts of delta, and of tau

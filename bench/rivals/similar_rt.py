@@ -30,7 +30,7 @@ from nearcast.engines.exact import similarity
 from nearcast.engines.oracle.match import Matches
 from nearcast.jit import kernel
 from nearcast.space.distance import box_distance, ssim
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 
 @kernel

@@ -24,7 +24,7 @@ def checked(broker: Any, kind: int, number: int, slot: int) -> Any:
     """What the check of a query kind says of one subscription and one stored message."""
     context, table = broker.parts.context, broker.parts.tables[kind]
     stored, idf = context.live.table.layout, context.vocabulary.idf
-    where = (context.space.metric_code, context.space.max_distance)
+    where = context.space.kernel_input
     dense = np.zeros(idf.size)
     row = stored.rows[slot]
     scatter(stored.terms, stored.counts, row["term_start"], row["n_terms"], idf, dense)

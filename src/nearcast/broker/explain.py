@@ -134,7 +134,7 @@ def _similar(
 ) -> tuple[bool, float | None, str]:
     own = table.rows[slot]
     place = float(ssim(_place(table, slot, row, context, dense, parts), context.space.max_distance))
-    where = (context.space.metric_code, context.space.max_distance)
+    where = context.space.kernel_input
     score = float(similarity(table.layout, slot, row, where, context.vocabulary.idf, dense))
     scale = table.scales[slot]
     delta, tau = float(scale["share"]), float(scale["tau"])
@@ -152,7 +152,7 @@ def _kept(
 ) -> tuple[bool, float | None, str]:
     own = table.rows[slot]
     apart = _place(table, slot, row, context, dense, parts)
-    where = (context.space.metric_code, context.space.max_distance)
+    where = context.space.kernel_input
     value = float(rank(int(kind), table.layout, slot, row, where, context.vocabulary.idf, dense))
     parts["k"] = int(own["k"])
     if kind == Kind.NEAREST:

@@ -1,6 +1,6 @@
 """The exact check of each query kind, written once: a scattered message and a subscription in, match or score out.
 
-`dense` holds the words of the message (see `columns.scores`); `where` is (metric, max_distance).
+`dense` holds the words of the message (see `columns.scores`); `where` is a `SpaceInput`.
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ def matching_within(layout: WithinLayout, slot: int, context: EngineContext, den
     packed = layout.clauses[row["clause_start"] : row["clause_start"] + row["clause_size"]]
     rarest = {int(positive[np.argmax(idf[positive])]) for positive, _ in split_clauses(packed)}
     found = _candidates(sorted(rarest), area, int(row["since"]), context)
-    metric = (context.space.metric_code, context.space.max_distance)
-    kept = found[check_within(layout, slot, context.live.table.layout, found, metric, idf, dense)]
+    where = context.space.kernel_input
+    kept = found[check_within(layout, slot, context.live.table.layout, found, where, idf, dense)]
     newest = np.argsort(-context.live.table.layout.rows["sequence"][kept], kind="stable")
     return kept[newest], np.full(kept.size, np.nan)
 
@@ -90,7 +90,7 @@ def matching_similar(layout: PointLayout, slot: int, context: EngineContext, den
             context.space.metric_code, float(row["x"]), float(row["y"]), max(0.0, farthest) * (1.0 + _LOOSE)
         )
     found = _candidates(terms, area, int(row["since"]), context)
-    where = (context.space.metric_code, context.space.max_distance)
+    where = context.space.kernel_input
     scores = score_similar(layout, slot, context.live.table.layout, found, where, context.vocabulary.idf, dense)
     found, scores = found[scores >= tau], scores[scores >= tau]
     best = np.lexsort((-context.live.table.layout.rows["sequence"][found], -scores))

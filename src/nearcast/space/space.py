@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import number
@@ -14,6 +15,14 @@ from nearcast.space.distance import EUCLIDEAN, HAVERSINE, distance
 METRICS = {"euclidean": EUCLIDEAN, "haversine": HAVERSINE}
 
 _LAT_RULE = "must keep latitudes within [-90, 90] under haversine"
+
+
+class SpaceInput(NamedTuple):
+    """A space as kernels take it."""
+
+    metric: int  # EUCLIDEAN or HAVERSINE
+    max_distance: float
+    bounds: tuple[float, float, float, float]  # x0, y0, x1, y1
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -66,6 +75,11 @@ class Space:
     def metric_code(self) -> int:
         """The metric as kernels take it: `EUCLIDEAN` or `HAVERSINE`."""
         return METRICS[self.metric]
+
+    @property
+    def kernel_input(self) -> SpaceInput:
+        """The space as kernels take it."""
+        return SpaceInput(self.metric_code, self.max_distance, self.bounds)
 
     def check_point(self, lon: float, lat: float) -> None:
         """Raise `InvalidInput` if the finite (lon, lat) is no place here: past a pole under haversine."""

@@ -33,8 +33,9 @@ from nearcast.engines.kept.refill import Asking, When, refill_many, side_by_side
 from nearcast.engines.kept.results import Results
 from nearcast.engines.kept.skyband import STRATEGIES, Policy, is_short, offer
 from nearcast.jit import NEED_ROOM, kernel, prefetch
+from nearcast.space.space import SpaceInput
 from nearcast.window.index.index import frame_of
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 DONE, SHORT, FIND_ROOM = range(3)  # answers, besides NEED_ROOM
 LEAVING, FINDING, OFFERING, FILLING, SETTLING = range(5)  # phases of an event
@@ -180,8 +181,8 @@ class KeptEngine(ABC):
         """Call the engine's kernel, from the cursor on."""
 
     @property
-    def _where(self) -> tuple[int, float]:
-        return self.context.space.metric_code, self.context.space.max_distance
+    def _where(self) -> SpaceInput:
+        return self.context.space.kernel_input
 
     def _scratch(self) -> Floats:
         self._dense = with_room(self._dense, self.context.vocabulary.idf.size)

@@ -30,7 +30,8 @@ from nearcast.engines.kept.engine import (
 from nearcast.engines.nearest.search_range import draw_box, level_of
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.distance import EUCLIDEAN, wrap
-from nearcast.window.window import Steps
+from nearcast.space.space import SpaceInput
+from nearcast.window.live import Steps
 
 NOBODY = -1
 PAIR, VERIFIED, N_MOVED = range(3)  # positions in `read`
@@ -51,7 +52,7 @@ class Scene(NamedTuple):
     widened: Ints  # int32[n_slots]: number of its last growth in the turn, 0 for none; nothing before the first growth
     idf: Floats
     dense: Floats  # scratch, zeros
-    where: tuple[int, float]  # metric and max_distance
+    where: SpaceInput
 
 
 class Turn(NamedTuple):

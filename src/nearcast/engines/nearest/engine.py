@@ -30,7 +30,7 @@ from nearcast.engines.nearest.grid import GridPyramid
 from nearcast.engines.nearest.search_range import FILED
 from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.jit import NEED_ROOM
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _TURN = 1024  # most events in a turn
 _PAIRS = 1 << 16  # room for candidates of a turn, unless one event has more

@@ -13,7 +13,8 @@ from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.kept.engine import KeptEngine
 from nearcast.engines.live_search import LiveSearch, best_live, matching_similar, matching_within
 from nearcast.engines.oracle.match import Matches, keep_steps, match_similar, match_within
-from nearcast.window.window import Steps
+from nearcast.space.space import SpaceInput
+from nearcast.window.live import Steps
 
 _BATCH_ROOM = 4096  # least room for matches, beyond one for every subscription
 
@@ -38,8 +39,8 @@ class _NotifierOracle:
         self._n_matched = 0
 
     @property
-    def _where(self) -> tuple[int, float]:
-        return self.context.space.metric_code, self.context.space.max_distance
+    def _where(self) -> SpaceInput:
+        return self.context.space.kernel_input
 
     def publish(self, steps: Steps) -> Changes:
         table = self.table

@@ -35,7 +35,7 @@ from nearcast.engines.similar.match import match_steps
 from nearcast.engines.similar.prefixes import WORD
 from nearcast.engines.similar.settings import StampSettings
 from nearcast.engines.similar.stamp_index import StampIndex
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _STRATEGIES = {"cost": COST, "verify": VERIFY, "filter": FILTER}
 _FIRST_ROOM = 4096  # matches

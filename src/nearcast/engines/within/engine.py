@@ -28,7 +28,7 @@ from nearcast.engines.within.match import (
 from nearcast.engines.within.moving.answers import MoveAnswers
 from nearcast.engines.within.settings import ApTreeSettings
 from nearcast.engines.within.shape import shape
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 
 class WithinApTree:
@@ -79,7 +79,7 @@ class WithinApTree:
         room = self._ready()
         space = self.context.space
         sent = Sent(steps.arrivals, live.table.layout, tree.order.ranks, space.metric_code)
-        check = Check(self.table.layout, steps.clocks, (space.metric_code, space.max_distance), vocabulary.idf)
+        check = Check(self.table.layout, steps.clocks, space.kernel_input, vocabulary.idf)
         found: list[tuple[Ints, Ints, Ints]] = []
         event = 0
         while True:

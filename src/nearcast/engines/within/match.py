@@ -22,6 +22,7 @@ from nearcast.engines.within.layout import (
     TINY,
 )
 from nearcast.jit import NEED_ROOM, kernel, prefetch
+from nearcast.space.space import SpaceInput
 
 VISITED_LEAVES, TOUCHED, CANDIDATES, VERIFIED, MATCHED = range(5)  # positions in `counters`
 N_COUNTERS = 5
@@ -36,7 +37,7 @@ class Check(NamedTuple):
 
     subscriptions: WithinLayout
     clocks: Longs  # int64[n_events]
-    where: tuple[int, float]
+    where: SpaceInput
     idf: Floats
 
 

@@ -99,7 +99,7 @@ class MoveAnswers:
         context, lists, layout = self.tree.context, self.tree.lists, self.tree.table.layout
         return DiffInput(
             context.live.table.layout, layout, layout._replace(rows=before),
-            (context.space.metric_code, context.space.max_distance),
+            context.space.kernel_input,
             (context.live.last, context.live.clock, context.live.limits.newest),
             lists.oldest if lists is not None else 0, sides, lists is not None,
         )  # fmt: skip

@@ -20,6 +20,7 @@ from nearcast.engines.within.build.tasks import region_of
 from nearcast.engines.within.layout import NOTHING
 from nearcast.engines.within.moving.leaf_messages import known_since, lives
 from nearcast.jit import kernel, prefetch
+from nearcast.space.space import SpaceInput
 
 NEED_TOLD = -3  # room for what is told
 OLD, NEW = 1, 2  # sides: where an entry was filed, and where it is, or is to be
@@ -32,7 +33,7 @@ class DiffInput(NamedTuple):
     messages: MessageLayout
     subscriptions: WithinLayout
     before: WithinLayout  # the same, but rows as they were, by place in the batch; none where nothing was before
-    where: tuple[int, float]
+    where: SpaceInput
     now: tuple[int, int, int]  # newest sequence, clock, count of the window
     oldest: int  # no live message has a smaller sequence
     sides: int  # OLD | NEW after a move, else NEW
