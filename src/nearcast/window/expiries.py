@@ -1,4 +1,4 @@
-"""Which messages leave in which event: a queue by sequence for counts, a heap by time for ages and own expiries."""
+"""Finds which messages leave in which event: a queue by sequence for counts, a heap by time for ages and expiries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HeapLayout(NamedTuple):
     """A binary heap, the earliest time first."""
 
     times: Longs  # int64[n]
-    serials: Longs  # int64[n]: tells whether the slot still holds what was meant
+    serials: Longs  # int64[n]: if the slot shows another one, the entry is void
     slots: Ints  # int32[n]
     size: Longs  # int64[1]: entries in use
 
@@ -105,7 +105,7 @@ class ExpiryHeap:
         return HeapLayout(self._times, self._serials, self._slots, self._size)
 
     def make_room(self, n: int) -> None:
-        """Promise room for `n` more entries."""
+        """Make room for `n` more entries."""
         self._times, self._serials = with_room(self._times, len(self) + n), with_room(self._serials, len(self) + n)
         self._slots = with_room(self._slots, len(self) + n)
 
@@ -125,7 +125,7 @@ class ExpiryHeap:
         return np.concatenate([serials for serials, _ in found]), np.concatenate([slots for _, slots in found])
 
     def keep(self, is_valid: Callable[[Longs, Ints], Array]) -> None:
-        """Forget the entries that are not valid."""
+        """Drop the entries that are not valid."""
         n = len(self)
         kept = np.flatnonzero(is_valid(self._serials[:n], self._slots[:n]))
         kept = kept[np.argsort(self._times[kept], kind="stable")]  # sorted is a heap

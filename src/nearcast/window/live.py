@@ -168,7 +168,7 @@ class LiveMessages:
         return steps._replace(expired=self._expired[: expired_start[-1]].copy())
 
     def _make_room(self, n: int) -> None:
-        """Promise the kernel room for `n` events: expiries, heap and queue."""
+        """Make room for `n` events: expiries, heap and queue."""
         self._expired = with_room(self._expired, len(self.table) + n)
         if len(self._expiries) > 2 * len(self.table) + 1024:
             sequences = self.table.layout.rows["sequence"]
@@ -181,13 +181,13 @@ class LiveMessages:
             self._queue = CountQueue(slots, np.array([0, waiting.size]))
 
     def release(self, steps: Steps) -> None:
-        """All engines have seen these events: what expired in them is forgotten."""
+        """Free what expired in these events; all engines have seen them."""
         if steps.expired.size:
             self.table.free(steps.expired)
             self.index.prune(self.table.layout, self.last, self.clock, self.limits.newest)
 
     def keep_only(self, held: Array) -> None:
-        """Without a window: forget every message that no result holds."""
+        """Without a window: free every message that no result holds."""
         stored = self.table.layout.rows["sequence"][: held.size] > 0
         self.table.free(np.flatnonzero(stored & ~held).astype(np.int32))
 
