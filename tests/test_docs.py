@@ -25,7 +25,7 @@ from nearcast.model.codec import event_from_json
 from nearcast.model.query import QUERIES
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SOURCES = sorted((ROOT / "src" / "nearcast").rglob("*.py"))
 ON_SPARK = {"nearcast.cluster.stream", "nearcast.cluster.daemon"}  # importing them starts, or needs, Spark
@@ -118,6 +118,14 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert found.exists(), f"{page.name} links to {target}"
         if place:
             assert place in [anchor(heading) for heading in headings(found)], f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_modules_that_pages_name_are_there(page: Path) -> None:
+    if page.stem == "CHANGELOG":  # which tells of the past
+        return
+    for name in re.findall(r"`((?:[\w]+/)+[\w]*\.py)`", page.read_text(encoding="utf-8")):
+        assert any((top / name).exists() for top in (ROOT, ROOT / "src" / "nearcast")), f"{page.name} names {name}"
 
 
 def test_every_error_code_has_a_heading() -> None:

@@ -71,7 +71,7 @@ def engine_class(name: str) -> Callable[..., NearestEngine]:
 class Watching(Case):
     """`subscriptions` subscriptions of `match` words in the engine `engine`; a repetition is `published` messages.
 
-    With `live`, so many messages live, and twice as many were published before; without it there is no window, and
+    With `live`, this many messages live, and twice as many were published before; without it there is no window, and
     `before` messages were. Rivals take over from our own engine after that. Messages for all words lie a little off the
     places that they were drawn from, as in CkQST 4.1. Of each result `keep` says what is kept: by "cost", "k", "2k".
     """
@@ -188,7 +188,7 @@ class Watching(Case):
 
 
 class Building(Watching):
-    """Construction: a repetition files all subscriptions of all words anew, by the balls that they have."""
+    """Construction: a repetition files all subscriptions of all words again, by the balls that they have."""
 
     unit = "subscriptions"
 

@@ -87,8 +87,8 @@ class Standing(Case):
         """The stream, the words' weights, and an empty table."""
         self.stream = Stream(self.sizes["messages"], self.seed)
         self.source = self.stream.source
-        context = self.stream.space
-        self.space = Space(context.bounds, context.metric, self.sizes["max_distance"])
+        space = self.stream.space
+        self.space = Space(space.bounds, space.metric, self.sizes["max_distance"])
         self.before = self.stream.take(min(_SOURCE, self.sizes["subscriptions"]))
         self.vocabulary = Vocabulary(Weights.fit(self.before["text"]))
         self.live = LiveMessages(self.space, None, self.vocabulary)
@@ -208,9 +208,9 @@ class Updating(Case):
         sizes = self.sizes
         self.stream = Stream(sizes["messages"], self.seed)
         self.source = self.stream.source
-        context = self.stream.space
+        given = self.stream.space
         before = self.stream.take(min(_SOURCE, sizes["subscriptions"]))
-        space = Space(context.bounds, context.metric, sizes["max_distance"])
+        space = Space(given.bounds, given.metric, sizes["max_distance"])
         self.broker = Broker(space, weights=Weights.fit(before["text"]))
         self.engine = engine_class(sizes["engine"])(self.broker.parts.tables[_SIMILAR], self.broker.parts.context)
         self.answer_with(self.engine)

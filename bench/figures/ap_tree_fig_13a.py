@@ -5,7 +5,7 @@ from bench.figure import Figure
 
 FIGURE = Figure(
     title="Within, number of words: tweets",
-    workload="200,000 boxes of 0.01 % to 1 % that ask for exactly so many words; the engine alone",
+    workload="200,000 boxes of 0.01 % to 1 % that ask for exactly x words; the engine alone",
     expected="faster with more words, because less matches; AP-Tree hardly ahead with one word, far with several",
     sweep=("n_words", (1, 2, 3, 4, 5)),
     series={name: (Standing, own) for name, own in LINES.items()},

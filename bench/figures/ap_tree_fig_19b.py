@@ -9,6 +9,6 @@ FIGURE = replace(
     INSERTION,
     title="Within, moving: location update",
     workload="200,000 boxes of 0.01 % to 1 % with 1 to 5 words on the roads of Oldenburg; no message is kept",
-    expected="IQ+-Tree and RQ+-Tree slowest: they choose cells anew for every move; AP+-Tree fast",
+    expected="IQ+-Tree and RQ+-Tree slowest: they choose cells again for every move; AP+-Tree fast",
     series={name: (Relocating, {**own, "kept": False}) for name, own in MOVING_LINES.items()},
 )

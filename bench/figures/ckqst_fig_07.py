@@ -4,7 +4,7 @@ from bench.cases.nearest import ALL, TINY_ALL, Watching
 from bench.figure import Figure
 
 FIGURE = Figure(
-    title="CkQST, figure 7: evaluations anew",
+    title="CkQST, figure 7: re-evaluations",
     workload=(
         "100,000 subscriptions of 1 to 5 words drawn from tweets; the newest 20,000 messages live, a little "
         "off the places they were drawn from; the engine alone"

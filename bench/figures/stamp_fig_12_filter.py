@@ -7,7 +7,7 @@ from bench.figures.stamp_fig_11 import FIGURE as MATCHING
 FIGURE = replace(
     MATCHING,
     title="STAMP and its rivals after inserts",
-    workload="subscriptions as in stamp_fig_09; so many in a hundred came after the others, by 10,000 at a time",
+    workload="subscriptions as in stamp_fig_09; x in a hundred came after the others, by 10,000 at a time",
     expected="STAMP stays ahead, and no slower than built at once",
     sweep=("inserted", (0, 10, 20, 30, 40)),
     sizes={**MATCHING.sizes, "subscriptions": 400_000},

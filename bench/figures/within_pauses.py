@@ -1,4 +1,4 @@
-"""The longest pause of an AP-Tree with a million subscriptions whose subtrees are built anew while messages come."""
+"""The longest pause of an AP-Tree with a million subscriptions whose subtrees are rebuilt while messages come."""
 
 from bench.cases.within import AP_TREE, SIZES, TINY
 from bench.cases.within_upkeep import Pausing

@@ -23,7 +23,7 @@ from nearcast.engines.within.moving.region_diff import NEW, OLD
 from nearcast.jit import kernel
 from nearcast.window.live import Steps
 
-_HEIGHT = 10  # a box is filed anew when it fits into smaller cells than before, down to this level
+_HEIGHT = 10  # a box is filed again when it fits into smaller cells than before, down to this level
 _FAR = 1e30
 
 
@@ -63,7 +63,7 @@ class BallFilter:
         return len(self._table)
 
     def build(self, filed: Array, subscriptions: PointLayout, buffers: Array, slots: Ints) -> None:
-        """File all subscriptions, which are these, anew."""
+        """File all subscriptions, which are these, again."""
         self._clear()
         self.file(filed, subscriptions, buffers, slots, slots.size)
 
@@ -135,7 +135,7 @@ class BallFilter:
         return {}
 
     def load(self, state: State) -> None:
-        """The engine files all anew."""
+        """The engine files all again."""
 
 
 def ap_tree(table: WithinTable, context: EngineContext) -> WithinApTree:

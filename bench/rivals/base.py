@@ -1,7 +1,7 @@
 """What the rivals share: `Rival` has the publish loop, `Filing` files subscriptions in lists by key.
 
 An arrival looks into the lists of some keys. A rival of that kind says how: `_learn` looks at all subscriptions before
-they are filed anew, `_keys` names the lists of entries, `_probe` those of arrivals. All is filed anew when there are
+they are filed again, `_keys` names the lists of entries, `_probe` those of arrivals. All is filed again when there are
 twice as many subscriptions as the last time.
 """
 
@@ -48,7 +48,7 @@ class Rival(WithinOracle):
 
     @abstractmethod
     def _build(self) -> None:
-        """File all subscriptions of the table anew."""
+        """File all subscriptions of the table again."""
 
     @property
     def _metric(self) -> int:

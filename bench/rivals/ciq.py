@@ -214,7 +214,7 @@ def bind_many(filed, subscriptions, buffers, slots):
 
 
 class CIQ(KeptEngine):
-    """`TopK` by CIQ; all is filed anew when subscriptions come, go or move."""
+    """`TopK` by CIQ; all is filed again when subscriptions come, go or move."""
 
     name = "ciq"
 

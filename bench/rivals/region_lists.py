@@ -88,7 +88,7 @@ class RegionLists(GridPyramid):
         return {}
 
     def load(self, state: State) -> None:
-        """All is filed anew after this."""
+        """All is filed again after this."""
 
 
 class RegionListsEngine(WordsOnlyEngine):

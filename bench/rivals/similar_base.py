@@ -139,7 +139,7 @@ class SimilarRival(SimilarOracle):
 
     @abstractmethod
     def _build(self) -> None:
-        """File all subscriptions of the table anew."""
+        """File all subscriptions of the table again."""
 
     @property
     @abstractmethod

@@ -81,8 +81,10 @@ def flatten(subscriptions, slots, where, centre, idf, flat):
 
 
 @kernel
-def near_block(x, y, z, reach, near, first, last, u, v, w, slack):
+def near_block(flat, first, last, spot, slack):
     """Write the slots in [first, last) whose reach holds the place; returns how many. No branch, so it is fast."""
+    x, y, z, reach, near = flat.x, flat.y, flat.z, flat.reach, flat.near
+    u, v, w = spot
     n = 0
     for i in range(first, last):
         a, b, c = x[i] - u, y[i] - v, z[i] - w
@@ -113,7 +115,7 @@ def scan_many(steps, first, messages, subscriptions, flat, asked, out):
         scatter(messages.terms, messages.counts, message.term_start, message.n_terms, asked.idf, dense)
         mark(messages, message, 1, present)
         for start in range(0, n_slots, _BLOCK):
-            n_near = near_block(x, y, z, reach, near, start, min(start + _BLOCK, n_slots), u, v, w, slack)
+            n_near = near_block(flat, start, min(start + _BLOCK, n_slots), (u, v, w), slack)
             for i in range(n_near):
                 slot = near[i]
                 asker = askers[slot]

@@ -1,8 +1,8 @@
 """The R-tree of the rivals of `Similar`, loaded in bulk by sort-tile-recursive: places go in, nodes come out.
 
-Nodes do not split: what is inserted later goes to the leaf whose box grows least, and all is loaded anew when there are
-twice as many subscriptions. Each node has the extremes of what lies below it. There may be several trees, one for each
-*part* of the subscriptions.
+Nodes do not split: what is inserted later goes to the leaf whose box grows least, and all is loaded again when
+there are twice as many subscriptions. Each node has the extremes of what lies below it. There may be several trees,
+one for each *part* of the subscriptions.
 """
 
 from __future__ import annotations

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from nearcast.broker import Broker
     from nearcast.broker.explain import Explanation
     from nearcast.columns.updates import Updates
+    from nearcast.engines.nearest.aoiq import AoiqSettings
+    from nearcast.engines.nearest.grid import GridSettings
+    from nearcast.engines.nearest.settings import NearestSettings
+    from nearcast.engines.similar import StampSettings
+    from nearcast.engines.topk import SkypeSettings
+    from nearcast.engines.within import ApTreeSettings
     from nearcast.errors import (
         BrokenBroker,
         DuplicateId,
@@ -42,23 +48,29 @@ if TYPE_CHECKING:
     from nearcast.window.window import Window
 
 __all__ = [
+    "AoiqSettings",
+    "ApTreeSettings",
     "Box",
     "BrokenBroker",
     "Broker",
     "Circle",
     "DuplicateId",
     "Explanation",
+    "GridSettings",
     "InvalidInput",
     "Message",
     "NearcastError",
     "Nearest",
+    "NearestSettings",
     "NestedCall",
     "Polygon",
     "Reject",
     "SetupError",
     "Similar",
+    "SkypeSettings",
     "SnapshotError",
     "Space",
+    "StampSettings",
     "Subscription",
     "TopK",
     "UnknownId",
@@ -73,6 +85,12 @@ _NAMES = {
     "broker": ("Broker",),
     "broker.explain": ("Explanation",),
     "columns.updates": ("Updates",),
+    "engines.nearest.aoiq": ("AoiqSettings",),
+    "engines.nearest.grid": ("GridSettings",),
+    "engines.nearest.settings": ("NearestSettings",),
+    "engines.similar": ("StampSettings",),
+    "engines.topk": ("SkypeSettings",),
+    "engines.within": ("ApTreeSettings",),
     "errors": (
         "BrokenBroker", "DuplicateId", "InvalidInput", "NearcastError", "NestedCall", "SetupError", "SnapshotError",
         "UnknownId",

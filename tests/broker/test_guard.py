@@ -76,7 +76,7 @@ def shown(broker: nc.Broker) -> Any:
 
 def test_public_methods_are_all_tested_here() -> None:
     public = {name for name in vars(nc.Broker) if not name.startswith("_")}
-    assert public == set(METHODS) | {"restore"}
+    assert public == set(METHODS) | {"parts", "restore"}
 
 
 def test_threads_wait_for_each_other() -> None:

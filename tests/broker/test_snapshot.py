@@ -318,7 +318,7 @@ def test_a_file_that_holds_another_state_is_refused(
     path, intact = tmp_path / "file", tmp_path / "whole"
     intact.write_bytes(whole)
     state = snapshot.read(intact)
-    paths = [names for names in entries_of(state) if names[0] != "window"]
+    paths = [names for names in entries_of(state) if names[0] not in ("window", "settings")]
     for names in paths[:: 2 if COMPILED else 20]:
         value = functools.reduce(lambda inner, name: inner[name], names, state)
         for change in (
@@ -327,6 +327,12 @@ def test_a_file_that_holds_another_state_is_refused(
             *(lambda inner, name, other=other: inner.update({name: other}) for other in other_values(value)),
         ):
             assert crafted(path, intact, change, *names).startswith(f"{path} does not hold a broker: ")
+    for kind, settings in state["settings"].items():
+        for name in settings:
+            for other in (np.zeros(1), {"a": 1}, "", -(10**30)):
+                assert "does not hold a broker" in crafted(
+                    path, intact, lambda inner, name, other=other: inner.update({name: other}), "settings", kind, name
+                )
     snapshot.write(path, {})
     assert refusal(path) == f"{path} does not hold a broker: 'space'"
 

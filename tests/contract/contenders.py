@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,13 +13,12 @@ from strategies import METHODS, Event, Seeded, Setting, StreamMaker, make_settin
 import nearcast as nc
 from nearcast.engines.exact import NEAREST, TOPK
 from nearcast.engines.nearest.aoiq import AoiqSettings
-from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.nearest.grid import GridSettings
 from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.engines.oracle import KeptOracle, SimilarOracle, WithinOracle
-from nearcast.engines.similar import SimilarStamp, StampSettings
-from nearcast.engines.topk import SkypeSettings, TopKSkype
-from nearcast.engines.within import ApTreeSettings, WithinApTree
+from nearcast.engines.similar import StampSettings
+from nearcast.engines.topk import SkypeSettings
+from nearcast.engines.within import ApTreeSettings
 from nearcast.model.kinds import Kind
 from nearcast.model.message import Message
 from nearcast.model.query import QUERIES, Nearest, Query, Similar, TopK, Within
@@ -32,7 +31,12 @@ class Contender(NamedTuple):
 
     kind: str
     name: str
-    make: Callable[[Any, Any], Any]  # from its table and surroundings
+    choice: Any  # settings of the standard engine, or what makes another from its table and context
+
+    @property
+    def replaces(self) -> bool:
+        """Is it another engine than the standard one?"""
+        return callable(self.choice)
 
     def __repr__(self) -> str:
         return f"{self.kind}-{self.name}"
@@ -40,28 +44,23 @@ class Contender(NamedTuple):
 
 CONTENDERS = [
     Contender("within", "oracle", WithinOracle),
-    Contender("within", "tree", WithinApTree),
-    Contender("within", "small-tree", partial(WithinApTree, settings=ApTreeSettings(fanout=4, leaf=3, drift=0.01))),
+    Contender("within", "tree", ApTreeSettings()),
+    Contender("within", "small-tree", ApTreeSettings(fanout=4, leaf=3, drift=0.01)),
     Contender("similar", "oracle", SimilarOracle),
-    Contender("similar", "wide", SimilarStamp),
-    Contender("similar", "stamp", partial(SimilarStamp, settings=StampSettings(fanout=8))),
+    Contender("similar", "wide", StampSettings()),
+    Contender("similar", "stamp", StampSettings(fanout=8)),
     Contender("topk", "oracle", partial(KeptOracle, TOPK)),
-    Contender("topk", "skype", TopKSkype),
-    Contender("topk", "small-cells", partial(TopKSkype, settings=SkypeSettings(cell=12, groups=3))),
+    Contender("topk", "skype", SkypeSettings()),
+    Contender("topk", "small-cells", SkypeSettings(cell=12, groups=3)),
     Contender("nearest", "oracle", partial(KeptOracle, NEAREST)),
-    Contender("nearest", "indexed", NearestEngine),
+    Contender("nearest", "indexed", NearestSettings()),
     Contender(
         "nearest",
         "coarse",
-        partial(
-            NearestEngine,
-            settings=NearestSettings(AoiqSettings(words=1, height=3, update_ratio=1e-9), GridSettings(finest=2)),
-        ),
+        NearestSettings(AoiqSettings(words=1, height=3, update_ratio=1e-9), GridSettings(finest=2)),
     ),
 ]
-
-
-ORACLES = {contender.kind: contender.make for contender in CONTENDERS if contender.name == "oracle"}
+ORACLES = {contender.kind: contender.choice for contender in CONTENDERS if contender.name == "oracle"}
 
 
 def broker_class(contender: Contender) -> type[nc.Broker]:
@@ -69,11 +68,11 @@ def broker_class(contender: Contender) -> type[nc.Broker]:
 
     class Contested(nc.Broker):
         def __init__(self, *given: Any, engines: Any = None, **named: Any) -> None:
-            super().__init__(*given, engines={**(engines or {}), contender.kind: contender.make}, **named)
+            super().__init__(*given, engines={contender.kind: contender.choice, **(engines or {})}, **named)
 
         @classmethod
         def restore(cls, path: Any, engines: Any = None) -> nc.Broker:
-            return super().restore(path, {**(engines or {}), contender.kind: contender.make})
+            return super().restore(path, {contender.kind: contender.choice} if contender.replaces else None)
 
     return Contested
 
@@ -82,12 +81,12 @@ class Judge(nc.Broker):
     """Oracles over an index that tries every message: nothing is filed anywhere."""
 
     def __init__(self, *given: Any, engines: Any = None, **named: Any) -> None:
-        super().__init__(*given, engines={**(engines or {}), **ORACLES}, **named)
+        super().__init__(*given, engines={**ORACLES, **(engines or {})}, **named)
         self.parts.context.live.index = BruteForceIndex(self.space)  # type: ignore[assignment]
 
     @classmethod
     def restore(cls, path: Any, engines: Any = None) -> nc.Broker:
-        return super().restore(path, {**(engines or {}), **ORACLES})
+        return super().restore(path, ORACLES)
 
 
 def engine_of(broker: nc.Broker, contender: Contender) -> Any:

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from fuzz.rounds import ROUNDS
 
+TOLD_S = 60  # between two lines where there is no terminal to show progress on
 LONGEST_S = 300  # a round that takes longer hangs; the first one of its kind may have kernels to compile
 
 
@@ -78,13 +79,14 @@ def main() -> int:
     if given.seed and not given.seed.isdigit():
         return fuzz(console, iter([given.seed]), 1, float("inf"))
     console.print(f"seed {first}, {', '.join(kinds)}, {given.minutes:g} minutes")
-    rounds = (f"{kinds[n % len(kinds)]}-{first + n // len(kinds)}" for n in count())
+    rounds = (f"{kinds[n % len(kinds)]}-{first + n}" for n in count())
     return fuzz(console, rounds, given.jobs, 60 * given.minutes)
 
 
 def fuzz(console: Console, rounds: Iterator[str], jobs: int, seconds: float) -> int:
     """Run rounds until the time is over or one has failed; returns the exit code."""
     start, done, failures = time.monotonic(), Counter[str](), dict[str, str]()
+    told = start
     idle, busy = [Worker() for _ in range(jobs)], list[Worker]()
     ended = False
     try:
@@ -111,7 +113,11 @@ def fuzz(console: Console, rounds: Iterator[str], jobs: int, seconds: float) -> 
                 passed = f"{(time.monotonic() - start) / 60:.1f} minutes"
                 counts = ", ".join(f"{n} {kind}" for kind, n in done.items())
                 now = ", ".join(worker.round for worker in busy)
-                live.update(Text(f"{passed}: {counts or 'no'} rounds done; now {now}"))
+                line = f"{passed}: {counts or 'no'} rounds done; now {now}"
+                live.update(Text(line))
+                if not console.is_terminal and time.monotonic() - told > TOLD_S:
+                    console.print(line, highlight=False)
+                    told = time.monotonic()
     finally:
         for worker in (*idle, *busy):
             worker.stop()

@@ -13,6 +13,7 @@ from strategies import Event, Setting
 
 import nearcast as nc
 from fuzz.streams import Batch, crowd, cut, few, long
+from fuzz.tight import tightened
 from fuzz.ways import Answer, Compact, Handed, Restored, Singles, Whole, made
 
 MOST_SHOWN = 3000  # characters of a batch
@@ -72,6 +73,7 @@ class Comparison:
         self._seed, self._pick = seed, random.Random(seed)
         self._way = "judge"  # which one is at work
         self._kinds: dict[str, str] = {}
+        self._tight: list[str] = []
 
     def _made(self, way: str) -> nc.Broker:
         kind = self._pick.choice((nc.Broker, Compact))
@@ -90,7 +92,8 @@ class Comparison:
 
     def run(self) -> None:
         """Compare what all ways tell, refuse and answer."""
-        with tempfile.TemporaryDirectory() as folder:
+        share = self._pick.choice((0.0, 0.1, 0.5, 1.0))
+        with tempfile.TemporaryDirectory() as folder, tightened(share, self._seed) as self._tight:
             ways = self._ways(Path(folder))
             for number, batch in enumerate(self._batches):
                 try:
@@ -125,6 +128,7 @@ class Comparison:
         lines = [
             f"{self._way}: {type(error).__name__}: {error}",
             f"brokers {self._kinds}, {self._setting.ground}, {self._setting.lifetime}",
+            f"small: {', '.join(self._tight) or 'nothing'}",
             f"batch {number}: {shown if len(shown) <= MOST_SHOWN else shown[:MOST_SHOWN] + ' ...'}",
         ]
         return "\n".join(lines)

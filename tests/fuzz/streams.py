@@ -186,8 +186,10 @@ class Crowd:
         if shape == "polygon" and abs(x) < 1e6:
             return Polygon([(x - side - 1, y), (x, y - side - 1), (x + side + 1, y), (x, y + side / 2), (x - 1, y + 1)])
         if unit > 1 and pick.random() < 0.2:
-            return Box(170.0, y - side, -170.0, min(90.0, y + side))
-        return Box(x - side, max(-90.0, y - side), x + side, min(90.0, y + side))
+            return Box(170.0, y - side, -170.0, y + side)
+        if unit > 1:  # a latitude past the pole is there now and then, to be refused
+            return Box(x - side, max(-90.0, y - side), x + side, y + side if y > 90.0 else min(90.0, y + side))
+        return Box(x - side, y - side, x + side, y + side)
 
     @property
     def backfill(self) -> bool:

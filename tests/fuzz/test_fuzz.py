@@ -10,7 +10,7 @@ from fuzz.rounds import ROUNDS
 from fuzz.streams import crowd, cut, few
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-FIXED = {"few": 6, "crowd": 6, "long": 1, "expressions": 3}  # so many rounds of each kind
+FIXED = {"few": 6, "crowd": 6, "long": 1, "expressions": 3}  # rounds of each kind
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="rounds are long")
 

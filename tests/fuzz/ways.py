@@ -7,29 +7,28 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from contract.contenders import CONTENDERS, install
+from contract.contenders import CONTENDERS
 from strategies import Event, Setting
 
 import nearcast as nc
 from fuzz.streams import Batch
 from nearcast.broker import snapshot
 from nearcast.errors import InvalidInput
+from nearcast.model.codec import subscription_to_json
 from nearcast.model.event import Move
 from nearcast.model.message import Message
+from nearcast.model.query import Subscription
 from nearcast.model.update import Update
 
 EVERYBODY = ("publish", "advance", "reweigh")  # events that concern all subscriptions
-_SMALL = {"within": "small-tree", "similar": "stamp", "topk": "small-cells", "nearest": "coarse"}
+_SMALL = {one.kind: one.choice for one in CONTENDERS if one.name in ("small-tree", "stamp", "small-cells", "coarse")}
 
 
 class Compact(nc.Broker):
     """A broker whose indexes have small nodes, so that a few subscriptions already split, merge and rebuild them."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        for contender in CONTENDERS:
-            if _SMALL[contender.kind] == contender.name:
-                install(self, contender)
+    def __init__(self, *given: Any, engines: Any = None, **named: Any) -> None:
+        super().__init__(*given, engines=engines or _SMALL, **named)
 
 
 class Answer(NamedTuple):
@@ -43,7 +42,7 @@ class Answer(NamedTuple):
 def made(kind: type[nc.Broker], setting: Setting) -> nc.Broker:
     """A broker of this class in the setting."""
     like = setting.broker()
-    return kind(like.space, like.window, like._vocabulary.weights)
+    return kind(like.space, like.window, like.parts.context.vocabulary.weights)
 
 
 def single(broker: nc.Broker, event: Event) -> Answer:
@@ -76,6 +75,8 @@ def bulk(broker: nc.Broker, batch: Batch, form: str) -> Answer:
         return answer_of(broker.publish(in_form([message for (message,) in rows], form)))
     if batch.method == "subscribe":
         given = [(*row, event.named["expires"]) for row, event in zip(rows, batch.events, strict=True)]
+        if form == "json":
+            return answer_of(broker.subscribe_many([subscription_to_json(Subscription(*row)) for row in given]))
         return answer_of(broker.subscribe_many(given))
     if batch.method == "unsubscribe":
         return answer_of(broker.unsubscribe_many([id for (id,) in rows]))
@@ -110,6 +111,7 @@ class Whole:
 
     def check(self) -> None:
         self.broker.check()
+        self.broker.stats()
 
 
 class Singles(Whole):

@@ -87,7 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--no-window", action="store_true", help="messages live forever, as in nearcast run without --window-...")
 
     add = parser.add_argument_group("what to plan").add_argument
-    add("--shards", type=int, metavar="N", help="show the loads of so many shards (default: as many as advised)")
+    add("--shards", type=int, metavar="N", help="show the loads of N shards (default: as many as advised)")
     add("--rate", type=float, metavar="R", help="messages a second that are to be kept up with")
     add_split(add)
     add("--picture", metavar="FILE", help="draw the loads as an SVG file")

@@ -13,7 +13,7 @@ COLUMNS = 100  # argparse breaks lines at the width of the terminal; the page ha
 _OPENING = """\
 # The command line
 
-This page is what `nearcast --help` and `nearcast COMMAND --help` print. It is generated; to make it anew:
+This page is what `nearcast --help` and `nearcast COMMAND --help` print. It is generated; to make it again:
 
     .venv/bin/python -m nearcast.cli.reference > docs/cli.md
 

@@ -75,7 +75,7 @@ class Options:
         How finely, as in `partition.Settings`; asked for when the partition is fitted, once for each checkpoint.
     balance, balance_after
         Subscriptions move when the work of shards differs by more than this share of its mean, judged whenever shards
-        have spent so many processor seconds in the mean; infinite: never.
+        have spent this many processor seconds in the mean; infinite: never.
     master
         A Spark master; one inside this machine when None.
     follow

@@ -4,8 +4,8 @@ All shards of a recorded step stand before the same turn. Each is restored, and 
 left of the first is an empty shard with all live messages, the same in every one. New shards are copies of it that
 adopt their part. They begin an **era** of their own: a folder with their snapshots, the directory, and the totals so
 far, and a new checkpoint for Spark. It counts from the moment `run.json` names it. Batches are not touched: those that
-the old shards had not processed are routed anew. What old shards wrote of these is dropped before the era's first turn;
-one that is still running somewhere looks at `run.json` before it writes.
+the old shards had not processed are routed again. What old shards wrote of these is dropped before the era's first
+turn; one that is still running somewhere looks at `run.json` before it writes.
 """
 
 from __future__ import annotations

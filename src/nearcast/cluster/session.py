@@ -99,7 +99,7 @@ def make_home(home: Path) -> None:
     """Make a home for Spark that is the installed one but for its Python files, in place of one that is there.
 
     Spark has its Python files in an archive, too, which every process that it starts prefers to the installed ones, and
-    compiles anew: 1 s of processor time each (2026-11). It also writes logs of executors to its home.
+    compiles again: 1 s of processor time each (2026-11). It also writes logs of executors to its home.
     """
     from pyspark.find_spark_home import _find_spark_home
 

@@ -345,7 +345,7 @@ class MessageTable:
         return slots
 
     def measure(self, slots: Ints) -> None:
-        """Compute norm and weight of these messages anew."""
+        """Compute norm and weight of these messages again."""
         norms, weights = measured(self._rows[slots], self._words, self.vocabulary.idf)
         self._rows["norm"][slots], self._rows["weight"][slots] = norms, weights
 

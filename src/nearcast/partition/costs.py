@@ -116,13 +116,13 @@ def weigh_each(found, sample, where, looks, checks, parts):
     n_terms, n = sample.list_start.size - 1, 1 + sample.ys.size
     for i in range(found.rows.size):
         box = (found.boxes[i, 0], found.boxes[i, 1], found.boxes[i, 2], found.boxes[i, 3])
-        context = cells_around(bounds, box, min(found.levels[i], deepest))
+        reached = cells_around(bounds, box, min(found.levels[i], deepest))
         n_looked = n_checked = 0
         for j in range(found.word_start[i], found.word_start[i + 1]):
             n_looked += 1
             n_checked += 1
             if found.words[j] < n_terms:
-                n_looked += count_word(sample, found.words[j], context)
+                n_looked += count_word(sample, found.words[j], reached)
                 n_checked += count_word(sample, found.words[j], box)
         kind, alone = found.kinds[i], found.alone[i]
         parts[i, 0] = looks[kind] * (n_looked / n + alone)

@@ -185,7 +185,7 @@ def polygon_box(layout: PolygonLayout, lo: int, hi: int) -> tuple[float, float, 
 
 
 @kernel
-def _context(middle: float, reach: float) -> tuple[float, float]:
+def _around(middle: float, reach: float) -> tuple[float, float]:
     """An interval that holds middle - reach and middle + reach, whatever the rounding."""
     low = middle - reach
     high = middle + reach
@@ -201,8 +201,8 @@ def circle_box(metric: int, cx: float, cy: float, radius: float) -> tuple[float,
     angle between radius and meridian: sin(gap) = sin(radius) / cos(cy).
     """
     if metric == EUCLIDEAN:
-        x0, x1 = _context(cx, radius * (1.0 + _LOOSE))
-        y0, y1 = _context(cy, radius * (1.0 + _LOOSE))
+        x0, x1 = _around(cx, radius * (1.0 + _LOOSE))
+        y0, y1 = _around(cy, radius * (1.0 + _LOOSE))
         return x0, y0, x1, y1
     half = radius / (2.0 * EARTH_RADIUS_M)
     # What counts is the distance as computed: its chord is right to _LOOSE, itself it is not near the far side.
@@ -210,12 +210,12 @@ def circle_box(metric: int, cx: float, cy: float, radius: float) -> tuple[float,
     if squared >= 1.0:
         return -math.inf, -90.0, math.inf, 90.0
     angle = 2.0 * math.asin(math.sqrt(max(squared, _TINY))) * (1.0 + _LOOSE)
-    y0, y1 = _context(cy, math.degrees(angle))
+    y0, y1 = _around(cy, math.degrees(angle))
     sine = math.sin(angle) * (1.0 + _LOOSE)
     if y0 <= -90.0 or y1 >= 90.0 or sine >= cos_lat(cy):
         return -math.inf, max(y0, -90.0), math.inf, min(y1, 90.0)
     gap = math.degrees(math.asin(min(1.0, sine / cos_lat(cy) * (1.0 + _LOOSE)))) * (1.0 + _LOOSE)
-    x0, x1 = _context(wrap(cx), gap)
+    x0, x1 = _around(wrap(cx), gap)
     if x0 <= -180.0 or x1 >= 180.0:
         return -math.inf, y0, math.inf, y1
     return x0, y0, x1, y1

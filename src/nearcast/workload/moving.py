@@ -194,7 +194,7 @@ def moves(
     ids
         int64[n]: the subscription of each traveller.
     mobility
-        Share of the travellers that report at a timestamp, chosen anew each time.
+        Share of the travellers that report at a timestamp, chosen again each time.
     sides
         Width and height of each traveller's box; the moves then carry a box around the place instead of the place.
     """

@@ -6,6 +6,7 @@ import os
 import random
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from compare import identical
 from contract.contenders import Judge
 
 import nearcast as nc
+from nearcast.columns import arena
 from nearcast.engines.nearest.aoiq import AoiqSettings
 from nearcast.engines.nearest.aoiq import tree as ordered_index
 from nearcast.engines.nearest.grid import GridSettings
@@ -200,3 +202,18 @@ def test_settings_are_checked(made: Any, field: str) -> None:
     with pytest.raises(nc.InvalidInput, match=f"{field} must be") as caught:
         made()
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("n", [2, 3, 40])
+def test_lists_of_one_become_lists_of_two_in_a_pool_with_no_room(
+    n: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """#19: room for one entry more was made again and again, where the first block of a list has two."""
+    monkeypatch.setattr(arena, "_FIRST_ROOM", 1)
+    broker = nc.Broker(nc.Space(PLANE), nc.Window(count=9))
+    broker.subscribe(0, nc.Nearest(1, 1, "fire", match="any"))
+    broker.snapshot(tmp_path / "broker")
+    again = nc.Broker.restore(tmp_path / "broker")
+    again.subscribe_many([(i, nc.Nearest(1, 1, "fire", match="any")) for i in range(1, n)])
+    again.check()
+    assert len(again.publish(Message("m", 1, 1, "fire"))) == n

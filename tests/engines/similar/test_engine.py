@@ -11,7 +11,7 @@ from compare import identical
 
 import nearcast as nc
 from engines.similar.scenes import COMPILED, MEASURES, Scene, broker_with, engine_of, pair
-from nearcast.engines.similar import FILTERS, STRATEGIES, SimilarStamp, StampSettings, engine
+from nearcast.engines.similar import FILTERS, STRATEGIES, StampSettings, engine
 from nearcast.errors import SetupError
 from nearcast.model.event import Move
 from nearcast.workload import datasets, subscriptions
@@ -71,7 +71,7 @@ def test_subscriptions_come_go_and_move(metric: str, fanout: int) -> None:
 def test_a_restored_engine_keeps_its_settings_and_its_work(tmp_path: Path) -> None:
     scene = Scene(1, "euclidean")
     settings = StampSettings(16, "SP+ST+HI", "filter")
-    broker = broker_with(lambda table, context: SimilarStamp(table, context, settings), scene.space)
+    broker = broker_with(settings, scene.space)
     broker.subscribe_many([(n, scene.query()) for n in range(MANY)])
     broker.publish(scene.messages(5, 0))
     broker.snapshot(tmp_path / "broker")
@@ -98,7 +98,7 @@ def test_all_earlier_matches_count_not_just_the_heaviest() -> None:
 
 def test_one_event_may_match_more_than_there_was_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_FIRST_ROOM", 64)
-    broker = broker_with(SimilarStamp, nc.Space((0, 0, 1, 1)))
+    broker = broker_with(StampSettings(), nc.Space((0, 0, 1, 1)))
     n = 200
     broker.subscribe_many((i, nc.Similar(0, 0, "word", delta=0.5, tau=0.25)) for i in range(n))
     for arrivals in (1, 3):
@@ -123,7 +123,7 @@ def test_very_long_subscriptions_and_messages() -> None:
 
 
 def test_without_subscriptions_or_words_nothing_is_said() -> None:
-    broker = broker_with(SimilarStamp, nc.Space((0, 0, 1, 1)))
+    broker = broker_with(StampSettings(), nc.Space((0, 0, 1, 1)))
     assert not list(broker.publish(nc.Message(1, 0, 0, "word", ts=1)))
     broker.subscribe("a", nc.Similar(0, 0, "word", delta=1, tau=1))
     assert not list(broker.publish(nc.Message(2, 0, 0, "", ts=1)))

@@ -9,7 +9,7 @@ import pytest
 
 import nearcast as nc
 from engines.similar.scenes import COMPILED, Scene, broker_with, engine_of, pair
-from nearcast.engines.similar import SimilarStamp, StampSettings
+from nearcast.engines.similar import StampSettings
 from nearcast.engines.similar import stamp_index as index
 from nearcast.engines.similar.layout import ALIVE, EITHER, FARTHEST, INSIDE_SHIFT, NEAR
 
@@ -18,7 +18,7 @@ MANY = 600 if COMPILED else 80
 
 def filled(n: int = MANY, fanout: int = 8) -> nc.Broker:
     scene = Scene(2, "euclidean")
-    broker = broker_with(lambda table, context: SimilarStamp(table, context, StampSettings(fanout)), scene.space)
+    broker = broker_with(StampSettings(fanout), scene.space)
     broker.subscribe_many([(i, scene.query()) for i in range(n)])
     return broker
 

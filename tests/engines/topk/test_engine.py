@@ -74,7 +74,7 @@ def test_keys_never_exclude_what_reaches_the_floor(alpha: float) -> None:
 
 def contest(settings: SkypeSettings, town: Town, window: nc.Window, queries: list[Any], steps: list[Any]) -> TopKSkype:
     """Play the same events to an engine of these settings and to the brute force; the updates are the same."""
-    contender = Contender("topk", "skype", lambda table, context: TopKSkype(table, context, settings))
+    contender = Contender("topk", "skype", settings)
     ours, judge = (kind(town.space, window) for kind in (broker_class(contender), Judge))
     for broker in (ours, judge):
         broker.publish(list(Town(99).messages(60 if COMPILED else 15)))
@@ -154,7 +154,7 @@ def test_no_group_grows_without_end(n_elsewhere: int) -> None:
     """
     n = 900 if COMPILED else 90
     settings = SkypeSettings(cell=10, groups=2)
-    contender = Contender("topk", "skype", lambda table, context: TopKSkype(table, context, settings))
+    contender = Contender("topk", "skype", settings)
     broker = broker_class(contender)(Town(3).space, nc.Window(count=10))
     index = engine_of(broker, contender).index
     town = Town(31)

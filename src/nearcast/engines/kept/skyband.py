@@ -38,6 +38,7 @@ from nearcast.engines.kept.buffers import (
 )
 from nearcast.errors import InvalidInput
 from nearcast.jit import allocating, kernel
+from nearcast.model.checks import number, one_of
 from nearcast.window.expiries import UNLIMITED
 
 COST, KMAX, RATIO = range(3)  # strategies: the cost model; always kmax messages; down to a share of the k-th rank
@@ -67,8 +68,10 @@ class Policy(NamedTuple):
 
 def check_strategy(strategy: str, share: float) -> None:
     """Refuse a strategy that there is not, or a share that it cannot have."""
-    if strategy not in STRATEGIES:
-        raise InvalidInput("strategy", strategy, f"must be one of {', '.join(STRATEGIES)}")
+    one_of("strategy", strategy, STRATEGIES)
+    number("share", share)
+    if strategy == "cost" and share != 0:
+        raise InvalidInput("share", share, "must be 0 for cost, which finds it by itself")
     if strategy == "kmax" and not share >= 1:
         raise InvalidInput("share", share, "must be >= 1 for kmax")
     if strategy == "ratio" and not 0 <= share <= 1:

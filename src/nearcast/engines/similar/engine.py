@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
@@ -151,13 +149,12 @@ class SimilarStamp:
 
     def state(self) -> State:
         return {
-            "settings": asdict(self.settings),
             "index": self._index.state(),
             "counters": self._scratch.counters,
         }
 
     def load(self, state: State) -> None:
-        self._index = StampIndex(self.context.space, StampSettings(**state["settings"]))
+        self._index = StampIndex(self.context.space, self.settings)
         self._index.load(state["index"])
         self._scratch.counters[:] = state["counters"]
 

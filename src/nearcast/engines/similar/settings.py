@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nearcast.errors import InvalidInput
+from nearcast.model.checks import one_of, whole
 
 FILTERS = ("SP", "SP+HI", "SP+RP+HI", "SP+ST+HI", "SP+RP+ST+HI")  # the combinations that the paper measures
 STRATEGIES = ("cost", "verify", "filter")
@@ -31,12 +31,9 @@ class StampSettings:
     strategy: str = "cost"
 
     def __post_init__(self) -> None:
-        if isinstance(self.fanout, bool) or not isinstance(self.fanout, int) or not 8 <= self.fanout <= 65535:
-            raise InvalidInput("fanout", self.fanout, "must be a whole number from 8 to 65535")
-        if self.filters not in FILTERS:
-            raise InvalidInput("filters", self.filters, f"must be one of {', '.join(FILTERS)}")
-        if self.strategy not in STRATEGIES:
-            raise InvalidInput("strategy", self.strategy, f"must be one of {', '.join(STRATEGIES)}")
+        whole("fanout", self.fanout, 8, 65535)
+        one_of("filters", self.filters, FILTERS)
+        one_of("strategy", self.strategy, STRATEGIES)
 
     @property
     def regions(self) -> bool:

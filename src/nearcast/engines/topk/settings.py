@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nearcast.engines.kept.skyband import check_strategy
-from nearcast.errors import InvalidInput
+from nearcast.model.checks import flag, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,7 @@ class SkypeSettings:
     share: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.cell < 1:
-            raise InvalidInput("cell", self.cell, "must be >= 1")
-        if self.groups < 1:
-            raise InvalidInput("groups", self.groups, "must be >= 1")
+        whole("cell", self.cell, 1)
+        whole("groups", self.groups, 1)
+        flag("prune_groups", self.prune_groups)
         check_strategy(self.strategy, self.share)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from nearcast.errors import InvalidInput
+from nearcast.model.checks import number, one_of, whole
 
 HEURISTIC, OPTIMAL, EVEN = "heuristic", "optimal", "even"
 COST, KEYWORD_FIRST, SPACE_FIRST = "cost", "keyword", "space"
 IN_LEAVES, IN_INDEX = "leaves", "index"
+MOST_PARTS = 65535  # of a node, or entries of a leaf before it is cut
 
 _CHOICES = {
     "cuts": (HEURISTIC, OPTIMAL, EVEN),
@@ -45,12 +48,9 @@ class ApTreeSettings:
     messages: str = IN_LEAVES
 
     def __post_init__(self) -> None:
-        if self.fanout < 4:
-            raise InvalidInput("fanout", self.fanout, "must be >= 4")
-        if self.leaf < 2:
-            raise InvalidInput("leaf", self.leaf, "must be >= 2")
-        if not self.drift > 0:
+        whole("fanout", self.fanout, 4, MOST_PARTS)
+        whole("leaf", self.leaf, 2, MOST_PARTS)
+        if self.drift != math.inf and number("drift", self.drift) <= 0:
             raise InvalidInput("drift", self.drift, "must be > 0")
         for field, choices in _CHOICES.items():
-            if getattr(self, field) not in choices:
-                raise InvalidInput(field, getattr(self, field), f"must be one of {', '.join(choices)}")
+            one_of(field, getattr(self, field), choices)

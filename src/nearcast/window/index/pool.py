@@ -24,7 +24,12 @@ class RangePool:
         self._gaps: list[tuple[int, int]] = [(0, _FIRST_ROOM)]  # (start, end), in order, never adjacent
 
     def take(self, n: int) -> int:
-        """Start of a range of `n` entries; what they hold is left over from earlier owners."""
+        """Start of a range of `n` entries; what they hold is left over from earlier owners.
+
+        A range of none starts where the array does, which every stored part of the array has.
+        """
+        if n == 0:
+            return 0
         for i, (start, end) in enumerate(self._gaps):
             if end - start >= n:
                 self._gaps[i : i + 1] = [(start + n, end)] if end - start > n else []

@@ -262,7 +262,7 @@ STORIES = (
             ),
         ),
         ("update:", "from my window:", "can confirm:", "just passed:", "neighbour says:", "police say:", "live:"),
-        ("stay safe", "hope everyone is ok", "so many sirens", "please share", "keep the road free", "unbelievable"),
+        ("stay safe", "hope everyone is ok", "sirens everywhere", "please share", "keep the road free", "unbelievable"),
     ),
     Story(
         10,

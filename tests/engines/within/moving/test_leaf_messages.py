@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from typing import Any
 
 import pytest
@@ -11,17 +10,13 @@ from compare import identical
 from contract.contenders import Contender, Judge, Town, broker_class, engine_of
 
 import nearcast as nc
-from nearcast.engines.within import ApTreeSettings, WithinApTree
+from nearcast.engines.within import ApTreeSettings
 from nearcast.engines.within.layout import LISTED_ROWS, N_LEAVES
 from nearcast.model.event import Move
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-SMALL = Contender(
-    "within", "tree", partial(WithinApTree, settings=ApTreeSettings(fanout=4, leaf=2, drift=float("inf")))
-)
-BY_INDEX = Contender(
-    "within", "tree", partial(WithinApTree, settings=ApTreeSettings(fanout=4, leaf=2, messages="index"))
-)
+SMALL = Contender("within", "tree", ApTreeSettings(fanout=4, leaf=2, drift=float("inf")))
+BY_INDEX = Contender("within", "tree", ApTreeSettings(fanout=4, leaf=2, messages="index"))
 
 
 def listed(broker: nc.Broker, kind: Contender = SMALL) -> int:

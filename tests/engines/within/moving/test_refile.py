@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from contract.contenders import Contender, Judge, Town, broker_class, engine_of,
 from strategies import Seeded, StreamMaker, make_setting
 
 import nearcast as nc
-from nearcast.engines.within import ApTreeSettings, WithinApTree
+from nearcast.engines.within import ApTreeSettings
 from nearcast.errors import InvalidInput
 from nearcast.model.event import Move
 from nearcast.model.query import Within
@@ -28,7 +27,7 @@ SETTINGS = [
 
 
 def contender(settings: ApTreeSettings) -> Contender:
-    return Contender("within", "tree", partial(WithinApTree, settings=settings))
+    return Contender("within", "tree", settings)
 
 
 def told(broker: nc.Broker, event: Any) -> list[Any] | str:

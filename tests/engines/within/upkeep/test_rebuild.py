@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 from compare import identical
 from contract.contenders import Contender, Judge, Town, broker_class, engine_of
 
 import nearcast as nc
-from nearcast.engines.within import ApTreeSettings, WithinApTree
+from nearcast.engines.within import ApTreeSettings
 from nearcast.engines.within import ap_tree as tree
 
-DRIFTING = Contender("within", "tree", partial(WithinApTree, settings=ApTreeSettings(fanout=4, leaf=2, drift=1e-9)))
+DRIFTING = Contender("within", "tree", ApTreeSettings(fanout=4, leaf=2, drift=1e-9))
 SQUARES = [(x, y) for x in range(0, 80, 10) for y in range(0, 80, 10)]
 
 

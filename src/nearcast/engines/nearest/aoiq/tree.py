@@ -48,6 +48,7 @@ from nearcast.engines.nearest.aoiq.match import collect_many, scan_blocks
 from nearcast.engines.nearest.aoiq.sweep import sweep_lists, sweep_prefixes
 from nearcast.errors import InvalidInput
 from nearcast.jit import NEED_ROOM, kernel
+from nearcast.model.checks import number, whole
 from nearcast.space.space import Space
 from nearcast.window.live import Steps
 
@@ -75,11 +76,9 @@ class AoiqSettings:
     update_ratio: float = 0.001
 
     def __post_init__(self) -> None:
-        if not 1 <= self.words <= MOST_WORDS:
-            raise InvalidInput("words", self.words, f"must be from 1 to {MOST_WORDS}")
-        if not 0 <= self.height <= DEEPEST:
-            raise InvalidInput("height", self.height, f"must be from 0 to {DEEPEST}")
-        if not 0 < self.update_ratio <= 1:
+        whole("words", self.words, 1, MOST_WORDS)
+        whole("height", self.height, 0, DEEPEST)
+        if not 0 < number("update_ratio", self.update_ratio) <= 1:
             raise InvalidInput("update_ratio", self.update_ratio, "must be > 0 and <= 1")
 
 

@@ -35,7 +35,7 @@ from nearcast.engines.nearest.grid.layout import (
 )
 from nearcast.engines.nearest.grid.match import find_many
 from nearcast.engines.nearest.grid.sweep import pack, sweep_some
-from nearcast.errors import InvalidInput
+from nearcast.model.checks import whole
 from nearcast.space.space import Space
 from nearcast.window.live import Steps
 
@@ -56,8 +56,8 @@ class GridSettings:
     finest: int | None = None
 
     def __post_init__(self) -> None:
-        if self.finest is not None and not 0 <= self.finest <= DEEPEST:
-            raise InvalidInput("finest", self.finest, f"must be from 0 to {DEEPEST}")
+        if self.finest is not None:
+            whole("finest", self.finest, 0, DEEPEST)
 
 
 class GridPyramid:
@@ -106,7 +106,7 @@ class GridPyramid:
         if least > grid.lists.size:
             grid = self._relisted(max(least, grid.lists.size * 9 // 8))
         lists = grid.lists[grid.lists["start"] >= 0]
-        longest = int(block_room(block_class(int(lists["n_rows"].max(initial=0)) + 1)))
+        longest = int(block_room(block_class(int(lists["n_rows"].max(initial=1)) + 1)))
         self._layout = grid._replace(entries=with_room(grid.entries, int(grid.ranges[USED]) + longest + n_lists // 16))
 
     def _relisted(self, n_places: int) -> GridLayout:

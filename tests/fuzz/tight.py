@@ -1,0 +1,69 @@
+"""Constants of the package made small for a while: arrays start with no room, sweeps and rebuilds come all the time.
+
+Only constants that plain Python reads: kernels have theirs compiled in. What subscribers are told depends on none.
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+TIGHT: dict[str, Any] = {
+    "broker.broker._CHUNK": 3,
+    "broker.vacuum._LEAST": 5,
+    "columns.arena._FIRST_ROOM": 1,
+    "columns.arena._LARGE": 4,
+    "engines.kept.engine._FIRST_FOUND": 1,
+    "engines.kept.engine._LONG": 2,
+    "engines.kept.engine._SWEPT": 1,
+    "engines.nearest.engine._PAIRS": 1,
+    "engines.nearest.engine._TURN": 2,
+    "engines.nearest.aoiq.tree._LEAST": 2,
+    "engines.nearest.aoiq.tree._MEMORY": 20,
+    "engines.nearest.grid.grid._LEAST": 2,
+    "engines.kept.results._FIRST_ROOM": 1,
+    "engines.kept.results._IDLE": 0,
+    "engines.similar.engine._FIRST_ROOM": 1,
+    "engines.similar.engine._MOST_ROOM": 2,
+    "engines.similar.stamp_index._LEAST_TAIL": 1,
+    "engines.similar.stamp_index._MOST_LEAVES": 6,
+    "engines.similar.stamp_index._MOST_LISTED": 30,
+    "engines.similar.block_pool._FIRST_ROOM": 1,
+    "engines.topk.engine._FIRST_ROOM": 1,
+    "engines.topk.skype_index._FIRST_ROOM": 1,
+    "engines.within.moving.leaf_lists._LEAST_ROWS": 4,
+    "engines.within.moving.leaf_lists._SENT_PER_EVENT": 1,
+    "engines.within.moving.leaf_lists._SWEPT_PER_EVENT": 1,
+    "engines.within.build.recent_messages.N_SAMPLED": 16,
+    "engines.within.ap_tree._LISTED_PER_ENTRY": 1,
+    "engines.within.ap_tree._MOST_LATE": 1,
+    "engines.within.ap_tree._ROWS_EARNED": 1000,
+    "engines.within.ap_tree._ROWS_PER_CALL": (1, 8),
+    "text.key_table._LEAST_DEAD": 1,
+    "window.index.index.MANY_LIVE": 2,
+    "window.index.index.MAX_MEMBERS": 40,
+    "window.index.index.MAX_POSTINGS": 200,
+    "window.index.index.RECENT_ROOM": 8,
+    "window.index.pool._FIRST_ROOM": 1,
+}
+
+
+@contextmanager
+def tightened(share: float, seed: int) -> Iterator[list[str]]:
+    """A share of all constants, chosen by the seed, is small until the end; gives their names."""
+    pick = random.Random(seed)
+    chosen = [name for name in TIGHT if pick.random() < share]
+    before = []
+    try:
+        for name in chosen:
+            module, _, constant = name.rpartition(".")
+            owner = importlib.import_module(f"nearcast.{module}")
+            before.append((owner, constant, getattr(owner, constant)))
+            setattr(owner, constant, TIGHT[name])
+        yield chosen
+    finally:
+        for owner, constant, value in before:
+            setattr(owner, constant, value)
