@@ -31,7 +31,7 @@ def test_hands_out_ranges_that_nobody_holds(steps):  # type: ignore[no-untyped-d
 
 def test_a_range_of_nothing_is_still_there_when_the_unused_end_is_not_stored() -> None:
     """#19: a segment without skips started where others had ended, beyond the end of what a snapshot keeps."""
-    pool = Pool(np.dtype(np.int64))
+    pool = RangePool(np.dtype(np.int64))
     start = pool.take(50)
     nothing = pool.take(0)
     pool.give(start, 50)
