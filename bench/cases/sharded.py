@@ -22,7 +22,7 @@ from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.nearest.grid import GridSettings
 from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.engines.oracle import KeptOracle
-from nearcast.partition.footprint import touching
+from nearcast.partition.footprint import find_footprints
 from nearcast.partition.partition import Partition, SplitSettings, fit
 from nearcast.partition.quadtree_sets import space_sets
 from nearcast.partition.sample import Sample
@@ -170,7 +170,7 @@ class Sharded(Case):
         sets: Ints = np.zeros(given.num_rows, dtype=np.int32)
         if self.sizes["method"] == "space":
             sample = Sample(self.stream.space, before, None)
-            found = touching(given, sample)
+            found = find_footprints(given, sample)
             order, parts = space_sets(found, sample, SplitSettings().theta * self.sizes["shards"])
             for number, part in enumerate(parts, start=1):
                 sets[found.rows[order.of(part.set)]] = number
