@@ -12,7 +12,8 @@ of the list, and long lists have skips that give these ranges and the largest we
 - `segments`: the records, and the kernels that write a segment; `pool` allocates the arrays' ranges.
 - `query`: what is asked and as of when; bounds and exact keys.
 - `search`: one search, in three steps: `rare_words` tries the recent messages and those of rare words one by one;
-  `postings` looks up the other words; `nodes` visits nodes best first. `heaps` holds what was found and what is next.
+  `postings` looks up the other words; `nodes` visits nodes best first, and `leaves` the messages in them. `heaps` holds
+  what was found and what is next.
 - `candidates`: messages by one word and a box, unordered, for `Within` and `Similar`.
 - `brute_force`: the same questions answered by trying every message; the judge in tests.
 - `invariants`: assertions on all arrays.

@@ -19,7 +19,8 @@ from nearcast.window.index import segments as seg
 from nearcast.window.index.candidates import STACK_ROOM, Lookup, candidates
 from nearcast.window.index.heaps import BEST, QUEUED
 from nearcast.window.index.invariants import check_index
-from nearcast.window.index.nodes import DEFERRED, DEFERRED_ROOM, KEPT, SPAN, TALLY
+from nearcast.window.index.leaves import DEFERRED, DEFERRED_ROOM, KEPT
+from nearcast.window.index.nodes import SPAN, TALLY
 from nearcast.window.index.pool import RangePool
 from nearcast.window.index.postings import TERM_STATE
 from nearcast.window.index.query import (
