@@ -22,8 +22,8 @@ from bench.cases.within import STOP_WORDS
 from bench.figure import SEED
 from nearcast import Broker, Space, Window
 from nearcast.engines.nearest.grid.insert import finest
-from nearcast.partition.costs import weigh_each
-from nearcast.partition.footprint import COST_KINDS, touching
+from nearcast.partition.costs import GridInput, weigh_each
+from nearcast.partition.footprint import COST_KINDS, find_footprints
 from nearcast.partition.sample import Sample
 from nearcast.workload import subscriptions
 
@@ -40,11 +40,11 @@ def draw(kind: str, source: subscriptions.Source, space: Space) -> pa.Table:
 
 def expected(given: pa.Table, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
     """Looks and checks that each subscription expects of a message."""
-    found = touching(given, sample)
+    found = find_footprints(given, sample)
     one = np.ones(len(COST_KINDS))
-    where = (sample.space.bounds, finest(SUBSCRIPTIONS // GROUPS))
+    grid = GridInput(sample.space.bounds, finest(SUBSCRIPTIONS // GROUPS))
     parts = np.zeros((given.num_rows, 2))
-    weigh_each(found, sample.layout, where, one, one, parts)
+    weigh_each(found, sample.layout, grid, one, one, parts)
     looks, checks = parts[np.argsort(found.rows)].T
     return looks, checks
 

@@ -19,7 +19,7 @@ from nearcast.engines.oracle.best_live import best_live
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.weights import Weights
 from nearcast.text.words import from_lists
-from nearcast.window.window import LiveMessages
+from nearcast.window.live import LiveMessages
 from nearcast.workload import subscriptions
 
 _BATCH = 1000

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from nearcast import InvalidInput, Message, SetupError, Space
 from nearcast.columns.message_table import decode_messages
-from nearcast.window.window import LiveMessages, Steps
+from nearcast.window.live import LiveMessages, Steps
 from nearcast.workload import datasets, s1m, zipf
 
 SYNTHETIC = "zipf"

@@ -25,7 +25,7 @@ from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.engines.oracle import KeptOracle
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
-from nearcast.window.window import LiveMessages, Steps
+from nearcast.window.live import LiveMessages, Steps
 from nearcast.workload import subscriptions
 
 BATCH = 1000

@@ -22,13 +22,13 @@ from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.nearest.grid import GridSettings
 from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.engines.oracle import KeptOracle
-from nearcast.partition.footprint import touching
+from nearcast.partition.footprint import find_footprints
 from nearcast.partition.partition import Partition, SplitSettings, fit
 from nearcast.partition.quadtree_sets import space_sets
 from nearcast.partition.sample import Sample
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
-from nearcast.window.window import LiveMessages, Steps
+from nearcast.window.live import LiveMessages, Steps
 from nearcast.workload import subscriptions
 
 STEP = 1000  # messages of a time-stamp, as in DkM-SKS 5.1
@@ -170,7 +170,7 @@ class Sharded(Case):
         sets: Ints = np.zeros(given.num_rows, dtype=np.int32)
         if self.sizes["method"] == "space":
             sample = Sample(self.stream.space, before, None)
-            found = touching(given, sample)
+            found = find_footprints(given, sample)
             order, parts = space_sets(found, sample, SplitSettings().theta * self.sizes["shards"])
             for number, part in enumerate(parts, start=1):
                 sets[found.rows[order.of(part.set)]] = number

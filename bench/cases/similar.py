@@ -24,7 +24,7 @@ from nearcast.model.kinds import Kind
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.weights import Weights
 from nearcast.text.words import from_lists
-from nearcast.window.window import LiveMessages, Steps
+from nearcast.window.live import LiveMessages, Steps
 from nearcast.workload import subscriptions
 
 STAMP = "stamp"

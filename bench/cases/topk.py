@@ -18,7 +18,7 @@ from nearcast.engines.contract import EngineContext
 from nearcast.engines.topk import SkypeSettings, TopKSkype
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
-from nearcast.window.window import LiveMessages, Steps
+from nearcast.window.live import LiveMessages, Steps
 from nearcast.workload import subscriptions
 
 BATCH = 1000

@@ -21,7 +21,7 @@ from nearcast.engines.oracle import WithinOracle
 from nearcast.model.kinds import Kind
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
-from nearcast.window.window import LiveMessages
+from nearcast.window.live import LiveMessages
 from nearcast.workload import s1m, subscriptions
 from nearcast.workload.schema import BLOCK
 

@@ -21,7 +21,7 @@ from nearcast.engines.nearest.search_range import draw_box, level_of
 from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.engines.within import ApTreeSettings, WithinApTree
 from nearcast.jit import kernel
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _HEIGHT = 10  # a box is filed again when it fits into smaller cells than before, down to this level
 _FAR = 1e30

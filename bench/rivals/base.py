@@ -19,7 +19,7 @@ from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.subscription_tables import WithinLayout, WithinTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.oracle import WithinOracle
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _CHUNK = 1 << 18  # subscriptions filed at a time
 _ROOM = 4096

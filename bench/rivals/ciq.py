@@ -32,7 +32,7 @@ from nearcast.engines.kept.layout import N_TOUCHED, AsOf
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.cells import morton, morton_box
 from nearcast.space.distance import HAVERSINE, box_distance, wrap
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 DEPTH = 4  # levels of the quadtree
 COVER = 3 * DEPTH + 1  # cells of a subscription

@@ -10,7 +10,7 @@ from bench.rivals.live import Found, Levels, LiveLists, Search, note_levels_of, 
 from nearcast.columns.arena import Array, Ints, Longs, with_room
 from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _CHUNK = 10_000  # messages filed at a time
 _ROOT = 1  # bit of level 0

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.columns.arena import Array, Ints
-from nearcast.partition.footprint import Touching, touching
-from nearcast.partition.greedy import assigned
+from nearcast.partition.footprint import Footprints, find_footprints
+from nearcast.partition.greedy import assign_heaviest_first
 from nearcast.partition.partition import Partition
 from nearcast.partition.sample import Sample
 from nearcast.space.space import Space
@@ -27,7 +27,7 @@ _ALIKE = 0.5  # cosine of words of messages and subscriptions from which on a pa
 class Parts:
     """Messages and subscriptions by number, and how a part of them is cut."""
 
-    def __init__(self, found: Touching, sample: Sample) -> None:
+    def __init__(self, found: Footprints, sample: Sample) -> None:
         self.found, self.sample = found, sample
         with np.errstate(invalid="ignore"):  # endless boxes
             self.places = np.column_stack([found.boxes[:, [0, 2]].mean(1), found.boxes[:, [1, 3]].mean(1)])
@@ -67,7 +67,7 @@ class Parts:
 def fit(subscriptions: pa.Table, messages: pa.Table, n_shards: int, space: Space) -> tuple[Partition, Ints]:
     """Split subscriptions; new ones go where there is least to do by their number."""
     sample = Sample(space, messages)
-    found = touching(subscriptions, sample)
+    found = find_footprints(subscriptions, sample)
     parts = Parts(found, sample)
     whole: list[tuple[float, int, Array, Array]] = []
     waiting = [(-float(found.rows.size) * sample.n, 0, np.arange(found.rows.size), np.arange(sample.n))]
@@ -83,7 +83,7 @@ def fit(subscriptions: pa.Table, messages: pa.Table, n_shards: int, space: Space
             heapq.heappush(waiting, (-float(members.size) * (1 + near.size), n_made, members, near))
     made = sorted(whole + waiting, key=lambda part: part[:2])
     loads = np.zeros(n_shards)
-    takers = assigned(np.array([-part[0] for part in made]), loads)
+    takers = assign_heaviest_first(np.array([-part[0] for part in made]), loads)
     shards = np.zeros(subscriptions.num_rows, np.int32)
     for (_, _, members, _), taker in zip(made, takers, strict=True):
         shards[found.rows[members]] = taker

@@ -16,7 +16,7 @@ from nearcast.engines.nearest.grid import GridPyramid, GridSettings
 from nearcast.space.distance import wrap
 from nearcast.space.regions import circle_box
 from nearcast.space.space import Space
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _EVERYWHERE = (-math.inf, -math.inf, math.inf, math.inf)
 

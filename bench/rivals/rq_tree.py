@@ -12,7 +12,7 @@ from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import EngineContext
 from nearcast.jit import kernel
 from nearcast.space.cells import cell_index
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 SHORT = 32  # entries that are not worth a quadtree
 

@@ -15,7 +15,7 @@ from nearcast.columns.subscription_tables import WithinLayout, WithinTable, in_r
 from nearcast.engines.contract import EngineContext
 from nearcast.jit import kernel
 from nearcast.space.distance import EUCLIDEAN
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _BLOCK = 4096  # boxes that are compared before the words of those that fit are looked at
 

@@ -22,7 +22,7 @@ from nearcast.jit import kernel
 from nearcast.space.distance import EARTH_RADIUS_M, EUCLIDEAN, HAVERSINE
 from nearcast.space.space import SpaceInput
 from nearcast.text.similarity import COSINE, DICE, JACCARD, WEIGHTED
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 ACCESSED, CANDIDATES, ANSWERS, NODES = range(4)  # positions in the counters
 NEVER = 2.0  # a spatial similarity that no place has
@@ -32,14 +32,13 @@ MOST = 1024.0
 ROUNDED = 1.00001  # no sum of float32 shares is this many times too small
 _ROOM = 4096
 
-Where = SpaceInput
 Centre = tuple[float, float]
 
 
 class Asked(NamedTuple):
     """What all kernels that match are given beside their own index."""
 
-    where: Where
+    where: SpaceInput
     centre: Centre  # of the bounds, where coordinates in the plane are 0
     idf: Floats
     dense: Floats  # float64[n_terms]: the scattered message
@@ -49,13 +48,13 @@ class Asked(NamedTuple):
 @kernel
 def to_units(where, centre, x, y):
     """Coordinates of a place in units of max_distance; (inf, inf, inf) if they are too large to be compared."""
-    if where[0] == HAVERSINE:
-        scale = EARTH_RADIUS_M / where[1]
+    if where.metric == HAVERSINE:
+        scale = EARTH_RADIUS_M / where.max_distance
         lon, lat = math.radians(x), math.radians(y)
         level = scale * math.cos(lat)
         u, v, w = level * math.cos(lon), level * math.sin(lon), scale * math.sin(lat)
     else:
-        u, v, w = (x - centre[0]) / where[1], (y - centre[1]) / where[1], 0.0
+        u, v, w = (x - centre[0]) / where.max_distance, (y - centre[1]) / where.max_distance, 0.0
     if not (abs(u) <= MOST and abs(v) <= MOST and abs(w) <= MOST):
         return math.inf, math.inf, math.inf
     return u, v, w
@@ -80,10 +79,10 @@ def squared_reach(where, need):
     if need > 1.0 + LOOSE:
         return -1.0
     reach = max(0.0, 1.0 - need)
-    if where[0] != EUCLIDEAN:
-        half = reach * where[1] / (2.0 * EARTH_RADIUS_M)
+    if where.metric != EUCLIDEAN:
+        half = reach * where.max_distance / (2.0 * EARTH_RADIUS_M)
         if half < math.pi / 2.0:
-            reach = 2.0 * EARTH_RADIUS_M / where[1] * math.sin(half)
+            reach = 2.0 * EARTH_RADIUS_M / where.max_distance * math.sin(half)
     return (reach + SLACK) * (reach + SLACK)
 
 

@@ -9,12 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from bench.rivals.lists import Lists, ListsLayout
-from bench.rivals.similar_base import Centre, SimilarRival, Where, to_units
+from bench.rivals.similar_base import Centre, SimilarRival, to_units
 from bench.rivals.similar_tree import Tree, load, place_all
 from nearcast.columns.arena import Array, Floats, Ints, Longs, record, with_room
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import EngineContext, Stats
 from nearcast.jit import kernel
+from nearcast.space.space import SpaceInput
 
 NO_WORD = 0xFFFFFFFF  # where subscriptions are filed that a place alone can satisfy
 
@@ -37,6 +38,14 @@ class Walk(NamedTuple):
     stamps: Longs  # int64[n_slots]: the number of the last message that a subscription was touched by
     text: Floats  # float64[n_nodes or n_slots, whichever is more]: shares, all 0 between nodes
     touched: Longs  # int64[n_slots]: postings
+
+
+class Ground(NamedTuple):
+    """What subscriptions are filed by, besides themselves."""
+
+    where: SpaceInput
+    centre: Centre
+    idf: Floats
 
 
 @kernel
@@ -137,8 +146,8 @@ class Filing(SimilarRival):
         self._n_filed = self._n_built = slots.size
 
     @property
-    def _ground(self) -> tuple[Where, Centre, Floats]:
-        return self._space, self._centre, self.context.vocabulary.idf
+    def _ground(self) -> Ground:
+        return Ground(self._space, self._centre, self.context.vocabulary.idf)
 
     @property
     def _walk(self) -> Walk:

@@ -31,7 +31,7 @@ from nearcast.engines.exact import similarity
 from nearcast.engines.oracle.match import Matches
 from nearcast.jit import allocating, kernel
 from nearcast.space.distance import box_distance, ssim
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _TEXT, _PLACE = range(2)  # tags: a posting under a word, with its share; one that the place alone may satisfy
 _STEPS = 10  # parts of delta, and of tau
@@ -118,8 +118,8 @@ def push_children(nodes, node, message, where, text, stack, n_stack):
         text[child] = 0.0
         if not may_hold(box, best, 1.0):
             continue
-        away = box_distance(where[0], message.x, message.y, box.x0, box.y0, box.x1, box.y1)
-        if may_hold(box, best, ssim(away, where[1])):
+        away = box_distance(where.metric, message.x, message.y, box.x0, box.y0, box.x1, box.y1)
+        if may_hold(box, best, ssim(away, where.max_distance)):
             stack[n_stack] = child
             n_stack += 1
     return n_stack

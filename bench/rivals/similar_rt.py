@@ -30,7 +30,7 @@ from nearcast.engines.exact import similarity
 from nearcast.engines.oracle.match import Matches
 from nearcast.jit import kernel
 from nearcast.space.distance import box_distance, ssim
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 
 @kernel
@@ -141,8 +141,8 @@ def match_rt(steps, first, messages, subscriptions, walk, asked, out):
                 box = nodes[child]
                 near = 1.0
                 if 0.0 < box.need < NEVER:
-                    away = box_distance(asked.where[0], message.x, message.y, box.x0, box.y0, box.x1, box.y1)
-                    near = ssim(away, asked.where[1]) + LOOSE
+                    away = box_distance(asked.where.metric, message.x, message.y, box.x0, box.y0, box.x1, box.y1)
+                    near = ssim(away, asked.where.max_distance) + LOOSE
                 if near >= box.need:
                     stack[n_stack] = child
                     n_stack += 1

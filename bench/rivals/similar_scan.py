@@ -32,7 +32,7 @@ from nearcast.engines.contract import EngineContext
 from nearcast.engines.exact import similarity
 from nearcast.engines.oracle.match import Matches
 from nearcast.jit import kernel
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _ANYWHERE = 1e30  # more than any squared line; infinite is the reach of places that cannot be compared
 _BLOCK = 4096  # places that are compared before the words of those that are near enough are looked at

@@ -10,7 +10,7 @@ from nearcast.columns.subscription_tables import POINT, PointLayout
 from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.nearest.grid import GridPyramid, GridSettings
 from nearcast.space.space import Space
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 
 class SpaceOnly(GridPyramid):

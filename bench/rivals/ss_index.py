@@ -14,7 +14,7 @@ from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import EngineContext
 from nearcast.jit import kernel
 from nearcast.space.cells import cell_index
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 
 @kernel

@@ -16,7 +16,7 @@ from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import EngineContext
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.cells import cell_index
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _ROOT = 0
 _MOST_FULL = 0.6

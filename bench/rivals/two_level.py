@@ -14,7 +14,7 @@ from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import EngineContext
 from nearcast.jit import kernel
 from nearcast.space.cells import Bounds, cell_index
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _FINEST = 6  # levels of grids: 1 x 1 to 64 x 64 cells
 _SHORT = 32  # lists up to here have no grid

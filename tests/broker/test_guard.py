@@ -18,7 +18,7 @@ from contract.contenders import Town
 
 import nearcast as nc
 from nearcast.model.kinds import LABELS
-from nearcast.window.window import LiveMessages
+from nearcast.window.live import LiveMessages
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 N_INTERRUPTIONS = 250 if COMPILED else 20

@@ -23,7 +23,7 @@ from nearcast.model.kinds import Kind
 from nearcast.model.message import Message
 from nearcast.model.query import QUERIES, Nearest, Query, Similar, TopK, Within
 from nearcast.model.region import Box, Circle
-from nearcast.window.index.brute_force import ScanIndex
+from nearcast.window.index.brute_force import BruteForceIndex
 
 
 class Contender(NamedTuple):
@@ -82,7 +82,7 @@ class Judge(nc.Broker):
 
     def __init__(self, *given: Any, engines: Any = None, **named: Any) -> None:
         super().__init__(*given, engines={**ORACLES, **(engines or {})}, **named)
-        self.parts.context.live.index = ScanIndex(self.space)  # type: ignore[assignment]
+        self.parts.context.live.index = BruteForceIndex(self.space)  # type: ignore[assignment]
 
     @classmethod
     def restore(cls, path: Any, engines: Any = None) -> nc.Broker:

@@ -14,8 +14,8 @@ import nearcast as nc
 from nearcast.model.codec import subscription_from_json
 from nearcast.partition.costs import CHECKS, LOOKS, UNITS, keyword_costs, own_costs, space_costs, weigh_in_box
 from nearcast.partition.dkm import set_costs
-from nearcast.partition.footprint import COST_KINDS, Touching, touching
-from nearcast.partition.sample import SAMPLE_ROWS, Sample
+from nearcast.partition.footprint import COST_KINDS, Footprints, find_footprints
+from nearcast.partition.sample import SAMPLE_ROWS, Rectangle, Sample
 from nearcast.space.distance import HAVERSINE, distance, ssim, wrap
 from nearcast.space.regions import circle_box
 from nearcast.text.similarity import MEASURES, tsim
@@ -122,7 +122,7 @@ def context(space: nc.Space, row: dict[str, Any], radius: float) -> tuple[float,
     return circle_box(space.metric_code, row["lon"], row["lat"], max(radius, 0.0))
 
 
-def words_of(found: Touching, sample: Sample, i: int) -> set[str]:
+def words_of(found: Footprints, sample: Sample, i: int) -> set[str]:
     terms = found.words[found.word_start[i] : found.word_start[i + 1]]
     return {sample.vocabulary.word(int(term)) if term < sample.n_terms else "?" for term in terms}
 
@@ -131,7 +131,7 @@ def words_of(found: Touching, sample: Sample, i: int) -> set[str]:
 def test_boxes_and_words_are_those_of_the_definition(space: nc.Space) -> None:
     messages, asked = town(space, 60, 120, 5)
     sample = Sample(space, columnar(messages))
-    found = touching(columnar(asked), sample)
+    found = find_footprints(columnar(asked), sample)
     assert sorted(found.rows.tolist()) == list(range(len(asked)))
     assert set(found.kinds.tolist()) == set(range(len(COST_KINDS)))
     held = {word: sum(word in message["keywords"] for message in messages) for word in WORDS}
@@ -166,7 +166,7 @@ def matches_by_text(space: nc.Space, row: dict[str, Any], message: dict[str, Any
 def test_costs_are_sums_of_shares(space: nc.Space) -> None:
     messages, asked = town(space, 60, 60, 6)
     sample = Sample(space, columnar(messages))
-    found = touching(columnar(asked), sample)
+    found = find_footprints(columnar(asked), sample)
     boxes = [found.boxes[i] for i in range(len(asked))]
 
     def share(word: str | None, box: np.ndarray | None) -> float:
@@ -180,7 +180,7 @@ def test_costs_are_sums_of_shares(space: nc.Space) -> None:
     some = some + np.tile(space.bounds[:2], 2)
     in_some = np.zeros(len(asked))
     counts = np.zeros(sample.n_terms + 1, np.int64)
-    total = weigh_in_box(found, np.arange(len(asked)), sample.layout, tuple(some.tolist()), counts, UNITS, in_some)
+    total = weigh_in_box(found, np.arange(len(asked)), sample.layout, Rectangle(*some.tolist()), counts, UNITS, in_some)
     assert not counts.any()
     assert total == pytest.approx(in_some.sum())
     for i, box in enumerate(boxes):
@@ -201,7 +201,7 @@ def test_new_subscriptions_are_charged_as_members_of_the_set_they_overlap_most()
     space = SPACES[0]
     messages, asked = town(space, 60, 60, 7)
     sample = Sample(space, columnar(messages))
-    found = touching(columnar(asked), sample)
+    found = find_footprints(columnar(asked), sample)
     sets = np.array([[0, 0, 4, 8], [4, 0, 8, 8], [4, 0, 6, 8], [-np.inf, -np.inf, np.inf, np.inf]], np.float64)
     levels = np.array([1, 1, 1, 0], np.int32)
     costs = set_costs(found, sample, sets, levels)
@@ -213,7 +213,7 @@ def test_new_subscriptions_are_charged_as_members_of_the_set_they_overlap_most()
         chosen = sets[3] if level == 0 else sets[best] if level == 1 and overlaps[best] > 0 else box
         expected = np.zeros(len(asked))
         counts = np.zeros(sample.n_terms + 1, np.int64)
-        weigh_in_box(found, np.array([i]), sample.layout, tuple(chosen.tolist()), counts, UNITS, expected)
+        weigh_in_box(found, np.array([i]), sample.layout, Rectangle(*chosen.tolist()), counts, UNITS, expected)
         assert costs[i] == pytest.approx(expected[i])
 
 

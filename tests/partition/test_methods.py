@@ -12,8 +12,8 @@ import pytest
 from nearcast.errors import InvalidInput
 from nearcast.partition.costs import keyword_costs, own_costs, own_parts
 from nearcast.partition.dkm import Splitter
-from nearcast.partition.footprint import touching
-from nearcast.partition.greedy import assigned, dealt, dealt_parts
+from nearcast.partition.footprint import find_footprints
+from nearcast.partition.greedy import assign_heaviest_first, assign_in_turn, assign_parts
 from nearcast.partition.partition import METHODS, Partition, SplitSettings, fit, split
 from nearcast.partition.quadtree_sets import Order, space_sets
 from nearcast.partition.sample import Sample
@@ -127,20 +127,23 @@ def test_dealing_parts_evens_out_each_of_them() -> None:
         growth = (((sums + own) / total) ** 2 - (sums / total) ** 2).sum(axis=1)
         right.append(int(growth.round(12).argmin()))
         sums[right[-1]] += own
-    takers = dealt_parts(parts, np.zeros((5, 2)))
+    takers = assign_parts(parts, np.zeros((5, 2)))
     assert takers.tolist() == right
     held = np.array([np.bincount(takers, parts[:, part], 5) for part in range(2)])
     assert (np.ptp(held, axis=1) <= 2 * parts.max(axis=0)).all()
     one_part = parts[:, 0] * 0.5 + 1.0
-    assert dealt_parts(one_part[:, np.newaxis], np.zeros((5, 1))).tolist() == dealt(one_part, np.zeros(5)).tolist()
-    nothing = dealt_parts(np.column_stack([np.zeros(400), parts[:, 1]]), np.zeros((5, 2)))
+    assert (
+        assign_parts(one_part[:, np.newaxis], np.zeros((5, 1))).tolist()
+        == assign_in_turn(one_part, np.zeros(5)).tolist()
+    )
+    nothing = assign_parts(np.column_stack([np.zeros(400), parts[:, 1]]), np.zeros((5, 2)))
     assert np.ptp(np.bincount(nothing, parts[:, 1], 5)) <= parts[:, 1].max()
 
 
 def test_looks_and_checks_are_spread_evenly_each() -> None:
     asked, messages = scene(500)
     sample = Sample(SPACES[0], messages)
-    found = touching(asked, sample)
+    found = find_footprints(asked, sample)
     shards, loads, _ = split("dkm", found, sample, 4, SplitSettings())
     parts = own_parts(found, sample, 125)
     held = np.array([np.bincount(shards, parts[:, part], 4) for part in range(2)])
@@ -156,9 +159,9 @@ def test_dealing_takes_the_least_loaded_and_the_first_of_equals() -> None:
     for cost in costs:
         right.append(int(expected.argmin()))
         expected[right[-1]] += cost
-    assert dealt(costs, loads).tolist() == right
+    assert assign_in_turn(costs, loads).tolist() == right
     assert np.array_equal(loads, expected)
-    held = np.bincount(assigned(costs, np.zeros(7)), costs, 7)
+    held = np.bincount(assign_heaviest_first(costs, np.zeros(7)), costs, 7)
     assert held.max() <= 4 / 3 * max(costs.sum() / 7, costs.max())  # Graham's bound, heaviest first
 
 
@@ -166,7 +169,7 @@ def test_dealing_takes_the_least_loaded_and_the_first_of_equals() -> None:
 def test_sets_hold_everyone_once_and_are_as_many_as_asked_for(gamma2: int) -> None:
     asked, messages = scene(300)
     sample = Sample(SPACES[0], messages)
-    found = touching(asked, sample)
+    found = find_footprints(asked, sample)
     for n_sets in (1, 40, 10_000):
         splitter = Splitter(found, sample)
         sets = splitter.split(n_sets, gamma2)
@@ -185,7 +188,7 @@ def test_sets_hold_everyone_once_and_are_as_many_as_asked_for(gamma2: int) -> No
 def test_quarters_are_cells_of_a_quadtree() -> None:
     asked, messages = scene(300)
     sample = Sample(SPACES[0], messages)
-    found = touching(asked, sample)
+    found = find_footprints(asked, sample)
     order = Order(found, sample, by_size=False)
     (whole,) = order.sets
     for quarter in order.quarters(whole):
@@ -198,7 +201,7 @@ def test_quarters_are_cells_of_a_quadtree() -> None:
 def test_costs_by_words_and_by_themselves_are_balanced() -> None:
     asked, messages = scene(500)
     sample = Sample(SPACES[0], messages)
-    found = touching(asked, sample)
+    found = find_footprints(asked, sample)
     for method, costs in (("keyword", keyword_costs(found, sample)), ("dkm", own_costs(found, sample, 125))):
         shards, loads, _ = split(method, found, sample, 4, SplitSettings())
         assert np.allclose(np.bincount(shards, costs, 4), loads)

@@ -52,7 +52,8 @@ from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.weights import Weights
 from nearcast.text.words import from_lists
-from nearcast.window.window import DUPLICATE, LATE, TOO_FAR_AHEAD, LiveMessages, Steps, Window
+from nearcast.window.live import DUPLICATE, LATE, TOO_FAR_AHEAD, LiveMessages, Steps
+from nearcast.window.window import Window
 
 _CHUNK = 4096  # messages taken in at a time
 

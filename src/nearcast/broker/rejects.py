@@ -16,7 +16,8 @@ from nearcast.columns.ids import bulk_ids, group_ids, id_bytes
 from nearcast.errors import DuplicateId, InvalidInput
 from nearcast.model.checks import refusal as unreadable
 from nearcast.model.update import Reject
-from nearcast.window.window import DUPLICATE, Window
+from nearcast.window.live import DUPLICATE
+from nearcast.window.window import Window
 
 
 def new_ids_only(parts: list[Part], registry: Registry, clock: int) -> tuple[list[Part], list[Reject]]:

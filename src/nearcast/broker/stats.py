@@ -7,7 +7,7 @@ from typing import Any
 from nearcast.broker.registry import Registry
 from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.engines.contract import EngineContext, Stats
-from nearcast.window.window import UNSET
+from nearcast.window.live import UNSET
 
 
 def stats(

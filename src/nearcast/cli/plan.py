@@ -24,7 +24,7 @@ from nearcast.cluster.sources import Input, SourceFile, find_files, read_file
 from nearcast.columns.arena import Floats, Ints
 from nearcast.errors import InvalidInput
 from nearcast.partition.costs import MESSAGE_NS, own_costs
-from nearcast.partition.footprint import COST_KINDS, Subscriptions, touching
+from nearcast.partition.footprint import COST_KINDS, Subscriptions, find_footprints
 from nearcast.partition.partition import METHODS, SplitSettings, owners_of, split
 from nearcast.partition.sample import SAMPLE_ROWS, Sample
 
@@ -155,7 +155,7 @@ def plan_for(
     subscriptions: Subscriptions, sample: Sample, n_shards: int | None, rate: float | None, settings: SplitSettings
 ) -> Plan:
     """Split subscriptions in every way, and judge all by one estimate."""
-    found = touching(subscriptions, sample)
+    found = find_footprints(subscriptions, sample)
     if not found.rows.size:
         raise InvalidInput("--subscriptions", len(subscriptions), "must hold a subscription that is well-formed")
     costs = own_costs(found, sample, found.rows.size / (n_shards or 1), settings.window)

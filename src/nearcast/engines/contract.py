@@ -11,7 +11,7 @@ from nearcast.columns.arena import Array, Floats, Ints, State
 from nearcast.model.kinds import Kind
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary
-from nearcast.window.window import LiveMessages, Steps
+from nearcast.window.live import LiveMessages, Steps
 
 Stats = dict[str, Any]
 

@@ -1,22 +1,23 @@
-"""What can touch subscriptions goes in; what each is expected to cost comes out, in nanoseconds of CPU per message.
+"""Estimates what each subscription costs, in nanoseconds of CPU per message.
 
 The models of [DKMSKS]: by words (`keyword_costs`), by places (`space_costs`), and by both for sets of subscriptions
 (`weigh_in_box`). Each counts, in the sample, the messages that would touch a subscription, and multiplies their share
-with what a touch costs a subscription of its kind. `own_parts` is by words and places too, for each by itself: it tells
-apart what an index must look at and what it must check; `own_costs` is the sum of both.
+with what a touch costs a subscription of its kind. `own_parts` is by words and places too, for each by itself: it
+separates what an index must look at from what it must check; `own_costs` is the sum of both.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from nearcast.columns.arena import Floats
 from nearcast.engines.nearest.grid.insert import finest
 from nearcast.jit import kernel
-from nearcast.partition.footprint import COST_KINDS, Touching, shares_of
-from nearcast.partition.sample import Sample, count_word, count_words
+from nearcast.partition.footprint import COST_KINDS, Footprints, shares_of
+from nearcast.partition.sample import Rectangle, Sample, count_word, count_words
 from nearcast.space.cells import cell_edge, cell_index
 
 # Nanoseconds of CPU by kind: for each look that is expected, at a message with one of the words in the cells around the
@@ -33,40 +34,47 @@ NO_WINDOW_CHECK_NS = {**CHECK_NS, "nearest_all": 89.0, "nearest_any": 835.0}
 MESSAGE_NS = 5_000.0  # what a message costs a shard that holds nothing; 4,300 to 7,900 in three runs
 LOOKS = np.array([[known[kind] for kind in COST_KINDS] for known in (NO_WINDOW_LOOK_NS, LOOK_NS)])
 CHECKS = np.array([[known[kind] for kind in COST_KINDS] for known in (NO_WINDOW_CHECK_NS, CHECK_NS)])
-UNITS = LOOKS[1] + CHECKS[1]  # of a touch, where the two are not told apart
+UNITS = LOOKS[1] + CHECKS[1]  # of a touch, where the two are one
+
+
+class GridInput(NamedTuple):
+    """The grids of a worker's index."""
+
+    bounds: tuple[float, float, float, float]
+    deepest: int  # level of the smallest cells
 
 
 @kernel
-def weigh_words(found, members, counts, n, units, costs):
+def weigh_words(footprints, members, counts, n, units, costs):
     """Cost of each member: what a touch of it costs, times the shares of n messages that hold its words, summed.
 
     `counts` says how many hold each word; returns the sum of all costs.
 
     Paper: [DKMSKS] equations 1 and 5, which differ in what is counted.
-    Departs: see `touching.shares_of`; and a `Similar` that place alone can satisfy is touched by such messages too.
+    Departs: see `footprint.shares_of`; and a `Similar` that place alone can satisfy is touched by such messages too.
     """
     total = 0.0
     for i in members:
-        touches = found.alone[i]
-        for j in range(found.word_start[i], found.word_start[i + 1]):
-            touches += (1 + counts[found.words[j]]) / (1 + n)
-        costs[i] = units[found.kinds[i]] * touches
+        touches = footprints.alone[i]
+        for j in range(footprints.word_start[i], footprints.word_start[i + 1]):
+            touches += (1 + counts[footprints.words[j]]) / (1 + n)
+        costs[i] = units[footprints.kinds[i]] * touches
         total += costs[i]
     return total
 
 
 @kernel
-def enclose(found, members):
+def enclose(footprints, members):
     """The box around all members' boxes: R."""
     x0, y0, x1, y1 = math.inf, math.inf, -math.inf, -math.inf
     for i in members:
-        x0, y0 = min(x0, found.boxes[i, 0]), min(y0, found.boxes[i, 1])
-        x1, y1 = max(x1, found.boxes[i, 2]), max(y1, found.boxes[i, 3])
-    return x0, y0, x1, y1
+        x0, y0 = min(x0, footprints.boxes[i, 0]), min(y0, footprints.boxes[i, 1])
+        x1, y1 = max(x1, footprints.boxes[i, 2]), max(y1, footprints.boxes[i, 3])
+    return Rectangle(x0, y0, x1, y1)
 
 
 @kernel
-def weigh_in_box(found, members, sample, box, counts, units, costs):
+def weigh_in_box(footprints, members, sample, box, counts, units, costs):
     """Cost of each member when all of them are touched by what lies in one box; returns their sum.
 
     `counts`, one for each word and one more, are all 0 before and after.
@@ -74,7 +82,7 @@ def weigh_in_box(found, members, sample, box, counts, units, costs):
     Paper: [DKMSKS] section 4.1, equations 4 to 6.
     """
     count_words(sample, box, counts, 1)
-    total = weigh_words(found, members, counts, sample.ys.size, units, costs)
+    total = weigh_words(footprints, members, counts, sample.ys.size, units, costs)
     count_words(sample, box, counts, -1)
     return total
 
@@ -87,12 +95,12 @@ def cells_around(bounds, box, level):
     box's middle, and half a cell more on each side. At level 0 there is one cell for everything.
     """
     if level == 0:
-        return -math.inf, -math.inf, math.inf, math.inf
+        return Rectangle(-math.inf, -math.inf, math.inf, math.inf)
     n = 1 << level
-    column = cell_index(bounds[0], bounds[2], n, box[0] / 2 + box[2] / 2)
-    row = cell_index(bounds[1], bounds[3], n, box[1] / 2 + box[3] / 2)
+    column = cell_index(bounds[0], bounds[2], n, box.x0 / 2 + box.x1 / 2)
+    row = cell_index(bounds[1], bounds[3], n, box.y0 / 2 + box.y1 / 2)
     half_x, half_y = (bounds[2] - bounds[0]) / (2 * n), (bounds[3] - bounds[1]) / (2 * n)
-    return (
+    return Rectangle(
         -math.inf if column == 0 else cell_edge(bounds[0], bounds[2], n, column) - half_x,
         -math.inf if row == 0 else cell_edge(bounds[1], bounds[3], n, row) - half_y,
         math.inf if column == n - 1 else cell_edge(bounds[0], bounds[2], n, column + 1) + half_x,
@@ -101,65 +109,64 @@ def cells_around(bounds, box, level):
 
 
 @kernel
-def weigh_each(found, sample, where, looks, checks, parts):
+def weigh_each(footprints, sample, grid, looks, checks, parts):
     """Cost of each subscription by itself: what is looked at in the cells around its box, and checked in the box.
 
-    `parts`, float64[n, 2], takes both.
-
-    `where` holds the bounds and the level of the smallest cells that the worker's index has.
+    Both are written to `parts`, float64[n, 2].
 
     Paper: [DKMSKS] section 4.1, equations 4 and 5.
     Departs: R is that of the one subscription, and is taken twice, as the worker's index sees it and as it is. With the
-    R of a set costs hardly tell its members apart.
+    R of a set its members hardly differ in cost.
     """
-    bounds, deepest = where
+    bounds, deepest = grid
     n_terms, n = sample.list_start.size - 1, 1 + sample.ys.size
-    for i in range(found.rows.size):
-        box = (found.boxes[i, 0], found.boxes[i, 1], found.boxes[i, 2], found.boxes[i, 3])
-        reached = cells_around(bounds, box, min(found.levels[i], deepest))
+    for i in range(footprints.rows.size):
+        x0, y0, x1, y1 = footprints.boxes[i, 0], footprints.boxes[i, 1], footprints.boxes[i, 2], footprints.boxes[i, 3]
+        box = Rectangle(x0, y0, x1, y1)
+        reached = cells_around(bounds, box, min(footprints.levels[i], deepest))
         n_looked = n_checked = 0
-        for j in range(found.word_start[i], found.word_start[i + 1]):
+        for j in range(footprints.word_start[i], footprints.word_start[i + 1]):
             n_looked += 1
             n_checked += 1
-            if found.words[j] < n_terms:
-                n_looked += count_word(sample, found.words[j], reached)
-                n_checked += count_word(sample, found.words[j], box)
-        kind, alone = found.kinds[i], found.alone[i]
+            if footprints.words[j] < n_terms:
+                n_looked += count_word(sample, footprints.words[j], reached)
+                n_checked += count_word(sample, footprints.words[j], box)
+        kind, alone = footprints.kinds[i], footprints.alone[i]
         parts[i, 0] = looks[kind] * (n_looked / n + alone)
         parts[i, 1] = checks[kind] * (n_checked / n + alone)
 
 
-def keyword_costs(found: Touching, sample: Sample) -> Floats:
+def keyword_costs(footprints: Footprints, sample: Sample) -> Floats:
     """Cost by words alone; whoever a place can touch without a word is touched by every message.
 
     Paper: [DKMSKS] section 3.1.
     """
-    costs = np.zeros(found.rows.size)
-    anywhere = found._replace(alone=(found.alone > 0.0).astype(np.float64))
+    costs = np.zeros(footprints.rows.size)
+    anywhere = footprints._replace(alone=(footprints.alone > 0.0).astype(np.float64))
     weigh_words(anywhere, np.arange(costs.size), np.append(sample.holding, 0), sample.n, UNITS, costs)
     return costs
 
 
-def space_costs(found: Touching, sample: Sample) -> Floats:
+def space_costs(footprints: Footprints, sample: Sample) -> Floats:
     """Cost by places alone, each subscription by itself.
 
     Paper: [DKMSKS] section 3.2, new subscriptions.
     """
-    shares = np.zeros(found.rows.size)
-    shares_of(sample.layout, found.boxes, np.arange(shares.size), shares)
-    costs: Floats = UNITS[found.kinds] * shares
+    shares = np.zeros(footprints.rows.size)
+    shares_of(sample.layout, footprints.boxes, np.arange(shares.size), shares)
+    costs: Floats = UNITS[footprints.kinds] * shares
     return costs
 
 
-def own_parts(found: Touching, sample: Sample, n_held: float, window: bool = True) -> Floats:
-    """Cost by words and places, each by itself, in a shard that holds so many: of looks, and of checks."""
-    parts = np.zeros((found.rows.size, 2))
-    where = (sample.space.bounds, finest(int(n_held)))
-    weigh_each(found, sample.layout, where, LOOKS[int(window)], CHECKS[int(window)], parts)
+def own_parts(footprints: Footprints, sample: Sample, n_held: float, window: bool = True) -> Floats:
+    """Costs of looks and of checks, each subscription by itself, in a shard that holds `n_held` subscriptions."""
+    parts = np.zeros((footprints.rows.size, 2))
+    grid = GridInput(sample.space.bounds, finest(int(n_held)))
+    weigh_each(footprints, sample.layout, grid, LOOKS[int(window)], CHECKS[int(window)], parts)
     return parts
 
 
-def own_costs(found: Touching, sample: Sample, n_held: float, window: bool = True) -> Floats:
-    """Cost by words and places, each by itself, in a shard that holds so many, with or without a window."""
-    costs: Floats = own_parts(found, sample, n_held, window).sum(axis=1)
+def own_costs(footprints: Footprints, sample: Sample, n_held: float, window: bool = True) -> Floats:
+    """Cost by words and places, each by itself, in a shard that holds `n_held` subscriptions."""
+    costs: Floats = own_parts(footprints, sample, n_held, window).sum(axis=1)
     return costs

@@ -1,4 +1,4 @@
-"""DkM-SKS: subscriptions become sets by space and words, and each set is dealt out to all shards."""
+"""DkM-SKS section 4: cuts subscriptions into sets by space and words, and spreads each set over all shards."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from nearcast.columns.arena import Floats, Ints
 from nearcast.jit import kernel
 from nearcast.partition.costs import UNITS, enclose, weigh_in_box
-from nearcast.partition.footprint import Touching
-from nearcast.partition.greedy import assigned, dealt, dealt_parts
+from nearcast.partition.footprint import Footprints
+from nearcast.partition.greedy import assign_heaviest_first, assign_in_turn, assign_parts
 from nearcast.partition.quadtree_sets import Order, Set, Weighed
-from nearcast.partition.sample import Sample
+from nearcast.partition.sample import Rectangle, Sample
 
 _GROUPS = 4  # parts of HYBRID-PARTITION, as many as quarters
-_THIN = 1e-9  # of the extent of all sets: how wide the box of a new subscription is at least
+_LEAST_WIDTH = 1e-9  # of the extent of all sets: how wide the box of a new subscription is at least
 
 
 class Splitter:
@@ -23,23 +23,23 @@ class Splitter:
 
     Paper: [DKMSKS] section 4.
     Departs: boxes of different size are in different sets from the start. A set is charged for the box around all of
-    its members' boxes, so that one large ball would make all its neighbours seem dear; the worker's grid tells sizes
-    apart in the same way. Endless boxes, of those who find fewer than k in the sample, are such a size.
+    its members' boxes, so that one large ball would make all its neighbours seem dear; the worker's grid separates
+    sizes in the same way. Endless boxes, of those who find fewer than k in the sample, are such a size.
     """
 
-    def __init__(self, found: Touching, sample: Sample) -> None:
-        self.found = found
+    def __init__(self, footprints: Footprints, sample: Sample) -> None:
+        self.footprints = footprints
         self.sample = sample
-        self.order = Order(found, sample, by_size=True)
-        self.costs: Floats = np.zeros(found.rows.size)
+        self.order = Order(footprints, sample, by_size=True)
+        self.costs: Floats = np.zeros(footprints.rows.size)
         self._counts = np.zeros(sample.n_terms + 1, np.int64)
 
     def weighed(self, part: Set) -> Weighed:
         """The set with its box and cost; its members' costs are noted."""
         members = self.order.of(part)
-        box = enclose(self.found, members)
+        box = enclose(self.footprints, members)
         layout = self.sample.layout
-        return Weighed(-weigh_in_box(self.found, members, layout, box, self._counts, UNITS, self.costs), part, box)
+        return Weighed(-weigh_in_box(self.footprints, members, layout, box, self._counts, UNITS, self.costs), part, box)
 
     def groups(self, part: Set) -> list[Set]:
         """The set cut into groups of like cost.
@@ -47,7 +47,9 @@ class Splitter:
         Paper: [DKMSKS] section 4.2, HYBRID-PARTITION.
         """
         self.weighed(part)
-        return self.order.regroup(part, assigned(self.costs[self.order.of(part)], np.zeros(_GROUPS)), _GROUPS)
+        return self.order.regroup(
+            part, assign_heaviest_first(self.costs[self.order.of(part)], np.zeros(_GROUPS)), _GROUPS
+        )
 
     def parts(self, part: Set, gamma2: int) -> list[Weighed]:
         """The better of the two cuts.
@@ -66,7 +68,7 @@ class Splitter:
         return quarters
 
     def split(self, n_sets: int, gamma2: int) -> list[Weighed]:
-        """At least so many sets, unless every subscription is one; by falling cost.
+        """At least `n_sets` sets, unless every subscription is one; by falling cost.
 
         Paper: [DKMSKS] algorithm 2.
         """
@@ -84,12 +86,12 @@ class Splitter:
 
     def commonest_words(self) -> Ints:
         """Of each subscription the word that most messages hold; -1 for those without words."""
-        found = self.found
-        holding = np.append(self.sample.holding, 0)[found.words]
-        n_words = np.diff(found.word_start)
+        footprints = self.footprints
+        holding = np.append(self.sample.holding, 0)[footprints.words]
+        n_words = np.diff(footprints.word_start)
         owner = np.repeat(np.arange(n_words.size), n_words)
-        words = np.append(found.words[np.lexsort((holding, owner))], -1)  # of each owner the commonest last
-        last: Ints = words[np.where(n_words > 0, found.word_start[1:] - 1, -1)]
+        words = np.append(footprints.words[np.lexsort((holding, owner))], -1)  # of each owner the commonest last
+        last: Ints = words[np.where(n_words > 0, footprints.word_start[1:] - 1, -1)]
         return last
 
     def assign(self, sets: list[Weighed], n_shards: int, parts: Floats | None) -> tuple[Ints, Floats]:
@@ -106,13 +108,13 @@ class Splitter:
         if parts is not None:
             sums = np.zeros((n_shards, parts.shape[1]))
             order = np.lexsort((-parts.sum(axis=1), self.commonest_words(), rank))
-            shards[order] = dealt_parts(parts[order], sums)
+            shards[order] = assign_parts(parts[order], sums)
             return shards, sums.sum(axis=1)
         for one in sets:
             self.weighed(one.set)
         loads = np.zeros(n_shards)
         order = np.lexsort((-self.costs, rank))
-        shards[order] = dealt(self.costs[order], loads)
+        shards[order] = assign_in_turn(self.costs[order], loads)
         return shards, loads
 
 
@@ -123,16 +125,16 @@ def overlapping_most(boxes, levels, set_boxes, set_levels, extent, best):
     Paper: [DKMSKS] section 4.4, equation 7.
     Departs: sets that a box lies in whole all overlap it alike; the smallest of them says most about it.
     """
-    thin_x, thin_y = _THIN * (extent[2] - extent[0]), _THIN * (extent[3] - extent[1])
+    margin_x, margin_y = _LEAST_WIDTH * (extent.x1 - extent.x0), _LEAST_WIDTH * (extent.y1 - extent.y0)
     for i in range(levels.size):
-        x0, y0 = max(boxes[i, 0], extent[0]) - thin_x, max(boxes[i, 1], extent[1]) - thin_y
-        x1, y1 = min(boxes[i, 2], extent[2]) + thin_x, min(boxes[i, 3], extent[3]) + thin_y
+        x0, y0 = max(boxes[i, 0], extent.x0) - margin_x, max(boxes[i, 1], extent.y0) - margin_y
+        x1, y1 = min(boxes[i, 2], extent.x1) + margin_x, min(boxes[i, 3], extent.y1) + margin_y
         best[i], most, least = -1, 0.0, 0.0
         for j in range(set_levels.size):
             if set_levels[j] != levels[i]:
                 continue
-            width = min(x1, set_boxes[j, 2] + thin_x) - max(x0, set_boxes[j, 0] - thin_x)
-            height = min(y1, set_boxes[j, 3] + thin_y) - max(y0, set_boxes[j, 1] - thin_y)
+            width = min(x1, set_boxes[j, 2] + margin_x) - max(x0, set_boxes[j, 0] - margin_x)
+            height = min(y1, set_boxes[j, 3] + margin_y) - max(y0, set_boxes[j, 1] - margin_y)
             if width <= 0.0 or height <= 0.0:
                 continue
             area = (set_boxes[j, 2] - set_boxes[j, 0]) * (set_boxes[j, 3] - set_boxes[j, 1])
@@ -141,25 +143,27 @@ def overlapping_most(boxes, levels, set_boxes, set_levels, extent, best):
                 best[i], most, least = j, overlap, area
 
 
-def set_costs(found: Touching, sample: Sample, set_boxes: Floats, set_levels: Ints) -> Floats:
+def set_costs(footprints: Footprints, sample: Sample, set_boxes: Floats, set_levels: Ints) -> Floats:
     """Cost of new subscriptions, each as if it were in the set that it overlaps most, or by itself if there is none.
 
     Paper: [DKMSKS] section 4.4.
     """
-    best = np.empty(found.rows.size, np.int32)
+    best = np.empty(footprints.rows.size, np.int32)
     bounds = np.array(sample.space.bounds)
     ends = np.vstack([bounds, np.where(np.isfinite(set_boxes), set_boxes, bounds)])
     low, high = ends.min(0)[:2], ends.max(0)[2:]
     within = np.clip(set_boxes, np.tile(low, 2), np.tile(high, 2))
-    overlapping_most(found.boxes, found.levels, within, set_levels, (*low.tolist(), *high.tolist()), best)
+    overlapping_most(
+        footprints.boxes, footprints.levels, within, set_levels, Rectangle(*low.tolist(), *high.tolist()), best
+    )
     costs, counts = np.zeros(best.size), np.zeros(sample.n_terms + 1, np.int64)
     order = np.argsort(best, kind="stable")
     for members in np.split(order, np.flatnonzero(np.diff(best[order])) + 1):
         if members.size and best[members[0]] >= 0:
-            box = tuple(set_boxes[best[members[0]]].tolist())
-            weigh_in_box(found, members, sample.layout, box, counts, UNITS, costs)
+            box = Rectangle(*set_boxes[best[members[0]]].tolist())
+            weigh_in_box(footprints, members, sample.layout, box, counts, UNITS, costs)
         else:
             for member in members:
-                box = tuple(found.boxes[member].tolist())
-                weigh_in_box(found, np.array([member]), sample.layout, box, counts, UNITS, costs)
+                box = Rectangle(*footprints.boxes[member].tolist())
+                weigh_in_box(footprints, np.array([member]), sample.layout, box, counts, UNITS, costs)
     return costs

@@ -1,4 +1,4 @@
-"""Subscriptions of any kind become what their costs are told from: the box and the words by which messages touch them.
+"""Finds the footprint of each subscription: the box and the words by which messages touch it.
 
 A message touches a subscription when an index that knows places and words cannot rule it out. Whatever the kind, that
 takes a place in the subscription's **box** and one of its **words**, or, for some `Similar`, a place near enough alone.
@@ -30,7 +30,7 @@ from nearcast.jit import kernel
 from nearcast.model.kinds import Kind
 from nearcast.model.query import MATCHES
 from nearcast.partition.radii import Points, nearest_many, scratch_for, topk_many
-from nearcast.partition.sample import Sample, count_box
+from nearcast.partition.sample import Rectangle, Sample, count_box
 from nearcast.space.regions import circle_box
 from nearcast.text.similarity import COSINE, DICE, OVERLAP
 from nearcast.text.words import from_lists
@@ -39,15 +39,15 @@ from nearcast.text.words import from_lists
 Subscriptions: TypeAlias = pa.Table | list[dict[str, Any]]
 
 COST_KINDS = ("within", "similar", "topk", "nearest_all", "nearest_any")
-DEEPEST = 14  # level of the smallest boxes that are told apart
+DEEPEST = 14  # level of the smallest boxes; smaller ones count as these
 
 _CHUNK = 500_000  # subscriptions that are decoded at a time
 _ALL = MATCHES.index("all")
 _LOOSE = 1e-12
 
 
-class Touching(NamedTuple):
-    """What can touch subscriptions, one row each."""
+class Footprints(NamedTuple):
+    """By what messages touch subscriptions, one row each."""
 
     rows: Longs  # int64[n]: row numbers in the caller's table
     kinds: Ints  # int32[n]: position in COST_KINDS
@@ -82,7 +82,7 @@ def rarest_of_clauses(terms, part_start, n_clauses, holding, words, word_start):
 
 @kernel
 def shared_at_most(measure, weight, n_words, n_all):
-    """The largest text similarity of a message that holds only these words: so many, of this share of the weight."""
+    """The largest text similarity of a message that holds `n_words` of `n_all` words, with this share of the weight."""
     if measure == OVERLAP:
         return n_words / n_all
     if measure == DICE:
@@ -96,7 +96,7 @@ def shared_at_most(measure, weight, n_words, n_all):
 def prefix_many(points, holding, words, word_start):
     """Write the words of each `Similar` without one of which no text is near enough; returns how many.
 
-    Paper: [STAMP] the prefix: the rarest words, so many that the others together do not suffice.
+    Paper: [STAMP] the prefix: as few of the rarest words as leave others that together do not suffice.
     """
     n = 0
     for i in range(points.xs.size):
@@ -106,7 +106,7 @@ def prefix_many(points, holding, words, word_start):
             continue
         weight = 0.0
         for j in range(first, after):
-            weight += points.hefts[j]
+            weight += points.term_weights[j]
         needed = (points.taus[i] - (1.0 - delta)) / delta - 1e-12
         for j in range(first, after):  # rarest first; rows are short
             words[n] = j
@@ -119,7 +119,7 @@ def prefix_many(points, holding, words, word_start):
             n += 1
         left, n_left = 0.0, 0
         while n > word_start[i]:
-            left += points.hefts[words[n - 1]] / weight
+            left += points.term_weights[words[n - 1]] / weight
             n_left += 1
             if shared_at_most(points.modes[i], left, n_left, after - first) >= needed:
                 break
@@ -168,21 +168,22 @@ def shares_of(sample, boxes, which, shares):
     """
     n = sample.ys.size
     for i in which:
-        shares[i] = (1 + count_box(sample, boxes[i, 0], boxes[i, 1], boxes[i, 2], boxes[i, 3])) / (1 + n)
+        box = Rectangle(boxes[i, 0], boxes[i, 1], boxes[i, 2], boxes[i, 3])
+        shares[i] = (1 + count_box(sample, box)) / (1 + n)
 
 
-def touching(subscriptions: Subscriptions, sample: Sample) -> Touching:
-    """What can touch these subscriptions; rows that are malformed are left out."""
+def find_footprints(subscriptions: Subscriptions, sample: Sample) -> Footprints:
+    """The footprints of these subscriptions; rows that are malformed are left out."""
     ints = np.zeros(0, np.int32)
-    none = Touching(np.zeros(0, np.int64), ints, np.zeros((0, 4)), ints, np.zeros(0), np.zeros(1, np.int64), ints)
+    none = Footprints(np.zeros(0, np.int64), ints, np.zeros((0, 4)), ints, np.zeros(0), np.zeros(1, np.int64), ints)
     found = [none, *_pieces(subscriptions, sample)]
     joined = [np.concatenate(columns) for columns in zip(*found, strict=True)]
     sizes = np.concatenate([np.diff(piece.word_start) for piece in found])
     joined[5] = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    return Touching(*joined)
+    return Footprints(*joined)
 
 
-def _pieces(subscriptions: Subscriptions, sample: Sample) -> Iterator[Touching]:
+def _pieces(subscriptions: Subscriptions, sample: Sample) -> Iterator[Footprints]:
     rules = Rules(sample.space, True, None)
     for first in range(0, len(subscriptions), _CHUNK):
         # A table cut like a list gives a table.
@@ -191,8 +192,8 @@ def _pieces(subscriptions: Subscriptions, sample: Sample) -> Iterator[Touching]:
             yield piece._replace(rows=piece.rows + first)
 
 
-def _piece(part: Part, sample: Sample) -> Touching:
-    """One kind's subscriptions; words that only they have are forgotten again."""
+def _piece(part: Part, sample: Sample) -> Footprints:
+    """The footprints of one kind's subscriptions; words that only they have are freed again."""
     vocabulary, n_terms = sample.vocabulary, sample.n_terms
     terms = vocabulary.encode(from_lists(part.words))
     holding = np.append(sample.holding, 0)
@@ -224,17 +225,17 @@ def _piece(part: Part, sample: Sample) -> Touching:
     words = np.minimum(words[:n_words], n_terms).astype(np.int32)
     fresh = np.unique(terms.terms[terms.terms >= n_terms])
     vocabulary.free(fresh)
-    return Touching(given.rows, kinds, boxes, _levels(boxes, sample), alone, word_start, words)
+    return Footprints(given.rows, kinds, boxes, _levels(boxes, sample), alone, word_start, words)
 
 
 def _points(part: Part, given: PointRows, row_start: Longs, terms: Ints, counts: Ints, idf: Floats) -> Points:
-    hefts = idf
+    term_weights = idf
     if part.kind == Kind.TOPK:
         owner = np.repeat(np.arange(len(part.ids)), np.diff(row_start))
-        hefts = counts * idf
-        hefts = hefts / np.sqrt(np.bincount(owner, hefts * hefts, len(part.ids)))[owner]
+        term_weights = counts * idf
+        term_weights = term_weights / np.sqrt(np.bincount(owner, term_weights * term_weights, len(part.ids)))[owner]
     columns = (given.x, given.y, given.share, given.tau, given.k, given.mode)
-    return Points(*(owned(column) for column in (*columns, row_start, terms, hefts)))
+    return Points(*(owned(column) for column in (*columns, row_start, terms, term_weights)))
 
 
 def _radii(kind: Kind, sample: Sample, points: Points, n_terms: int) -> Floats:

@@ -1,4 +1,4 @@
-"""Loads and the costs of what comes go in; who takes each comes out: always the one with the least to do."""
+"""Assigns costs one after another, always to the taker with the least to do: DkM-SKS algorithms 1 and 3."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nearcast.jit import kernel
 
 
 @kernel
-def deal(costs, loads, heap, takers):
+def assign_costs(costs, loads, heap, takers):
     """Give each cost in turn to the smallest load, of equal ones to the first; loads grow by what they take.
 
     `heap` is room for the numbers of all takers.
@@ -20,15 +20,15 @@ def deal(costs, loads, heap, takers):
     for taker in range(size):
         heap[taker] = taker
     for top in range(size // 2 - 1, -1, -1):
-        sink(heap, loads, top)
+        sift_down(heap, loads, top)
     for i in range(costs.size):
         takers[i] = heap[0]
         loads[heap[0]] += costs[i]
-        sink(heap, loads, 0)
+        sift_down(heap, loads, 0)
 
 
 @kernel
-def sink(heap, loads, at):
+def sift_down(heap, loads, at):
     """Let the entry at this place of the heap sink to where it belongs."""
     moved = heap[at]
     while 2 * at + 1 < heap.size:
@@ -44,12 +44,12 @@ def sink(heap, loads, at):
 
 @kernel
 def comes_first(loads, one, other):
-    """Has one taker less to do than the other?"""
+    """Does one taker come before the other: less to do, or as much and a smaller number?"""
     return loads[one] < loads[other] or (loads[one] == loads[other] and one < other)
 
 
 @kernel
-def deal_parts(parts, sums, totals, takers):
+def assign_cost_parts(parts, sums, totals, takers):
     """Give each cost, which has several parts, in turn to whom it makes least uneven; `sums` and `totals` grow.
 
     That is where the squares of a taker's sums, each as a share of the total so far, grow least; of equal ones the
@@ -76,17 +76,17 @@ def deal_parts(parts, sums, totals, takers):
             sums[best, part] += parts[i, part]
 
 
-def dealt_parts(parts: Floats, sums: Floats) -> Ints:
+def assign_parts(parts: Floats, sums: Floats) -> Ints:
     """The taker of each cost, in the order given, so that every part is spread evenly; `sums` of takers grow."""
     takers = np.empty(parts.shape[0], np.int32)
-    deal_parts(parts, sums, sums.sum(axis=0), takers)
+    assign_cost_parts(parts, sums, sums.sum(axis=0), takers)
     return takers
 
 
-def dealt(costs: Floats, loads: Floats) -> Ints:
+def assign_in_turn(costs: Floats, loads: Floats) -> Ints:
     """The taker of each cost, in the order given; `loads` grow."""
     takers = np.empty(costs.size, np.int32)
-    deal(costs, loads, np.empty(loads.size, np.int32), takers)
+    assign_costs(costs, loads, np.empty(loads.size, np.int32), takers)
     return takers
 
 
@@ -95,12 +95,12 @@ def heaviest_first(costs: Floats) -> Longs:
     return np.argsort(-costs, kind="stable")
 
 
-def assigned(costs: Floats, loads: Floats) -> Ints:
+def assign_heaviest_first(costs: Floats, loads: Floats) -> Ints:
     """The taker of each cost, heaviest first; `loads` grow.
 
     Paper: [DKMSKS] algorithm 1.
     """
     order = heaviest_first(costs)
     takers = np.empty(costs.size, np.int32)
-    takers[order] = dealt(costs[order], loads)
+    takers[order] = assign_in_turn(costs[order], loads)
     return takers

@@ -1,4 +1,4 @@
-"""Who holds what: subscriptions become numbers of shards, and a shard's number the key that Spark groups by.
+"""Says which shard holds a subscription, and by which key Spark groups what goes to a shard.
 
 `fit` splits subscriptions into shards, and the `Partition` that it returns says where those that come later belong.
 The method "hash" spreads them by a hash of their id that never changes (Python's own differs between processes). Spark
@@ -21,8 +21,8 @@ from nearcast.columns.arena import Floats, Ints, owned
 from nearcast.errors import InvalidInput
 from nearcast.partition.costs import keyword_costs, own_costs, own_parts, space_costs
 from nearcast.partition.dkm import Splitter, set_costs
-from nearcast.partition.footprint import Subscriptions, Touching, touching
-from nearcast.partition.greedy import assigned, dealt, dealt_parts
+from nearcast.partition.footprint import Footprints, Subscriptions, find_footprints
+from nearcast.partition.greedy import assign_heaviest_first, assign_in_turn, assign_parts
 from nearcast.partition.quadtree_sets import space_sets
 from nearcast.partition.sample import Sample
 from nearcast.space.space import Space
@@ -41,11 +41,11 @@ class SplitSettings:
     Parameters
     ----------
     theta
-        "space" cuts subscriptions into at least so many sets for each shard.
+        "space" cuts subscriptions into at least this many sets for each shard.
     gamma1
         "dkm" does likewise.
     gamma2
-        Sets of at most so many subscriptions are cut by space or by cost, whichever is better; larger ones by space.
+        Sets of at most this many subscriptions are cut by space or by cost, whichever is better; larger ones by space.
     by_set
         Whether "dkm" deals subscriptions out by what they cost as members of their set, and new ones as members of the
         set that they overlap most, as in the paper; or by what each costs by itself.
@@ -116,10 +116,10 @@ class Partition:
             self.charge(shards, costs)
         elif self.method == "dkm" and self._sets is None:
             sums = np.column_stack([self.loads, self.held])
-            shards = dealt_parts(np.column_stack([costs, costs > 0.0]), sums)
+            shards = assign_parts(np.column_stack([costs, costs > 0.0]), sums)
             self.loads, self.held = owned(sums[:, 0]), owned(sums[:, 1])
         else:
-            shards = dealt(costs, self.loads)
+            shards = assign_in_turn(costs, self.loads)
             self.held += self._sums(shards, costs)[1]
         return shards
 
@@ -128,7 +128,7 @@ class Partition:
         costs = np.zeros(len(subscriptions))
         if self._sample is None:
             return costs + 1.0
-        found = touching(subscriptions, self._sample)
+        found = find_footprints(subscriptions, self._sample)
         if self.method == "keyword":
             costs[found.rows] = keyword_costs(found, self._sample)
         elif self.method == "space":
@@ -160,7 +160,7 @@ class Partition:
         return load.astype(np.float64), held.astype(np.float64)
 
     def empty(self, n_shards: int) -> Partition:
-        """The same for so many shards that hold nothing yet."""
+        """The same for `n_shards` shards that hold nothing yet."""
         return Partition(n_shards, self.method, self._sample, self._n_held, self._sets, self._window)
 
     def state(self) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def fit(
         partition = Partition(n_shards)
         return partition, partition.assign(subscriptions)
     looked_at = Sample(space, sample, weights)
-    found = touching(subscriptions, looked_at)
+    found = find_footprints(subscriptions, looked_at)
     settings = settings or SplitSettings()
     held, loads, sets = split(method, found, looked_at, n_shards, settings)
     shards = np.zeros(len(subscriptions), np.int32)
@@ -224,16 +224,16 @@ def fit(
 
 
 def split(
-    method: str, found: Touching, sample: Sample, n_shards: int, settings: SplitSettings
+    method: str, found: Footprints, sample: Sample, n_shards: int, settings: SplitSettings
 ) -> tuple[Ints, Floats, Sets | None]:
     """The shard of each row of `found`, the load of each shard, and the sets that new ones are compared with."""
     loads = np.zeros(n_shards)
     if method == "keyword":
-        return assigned(keyword_costs(found, sample), loads), loads, None
+        return assign_heaviest_first(keyword_costs(found, sample), loads), loads, None
     shards = np.zeros(found.rows.size, np.int32)
     if method == "space":
         order, sets = space_sets(found, sample, settings.theta * n_shards)
-        takers = assigned(np.array([-one.minus_cost for one in sets]), loads)
+        takers = assign_heaviest_first(np.array([-one.minus_cost for one in sets]), loads)
         for one, taker in zip(sets, takers, strict=True):
             shards[order.of(one.set)] = taker
         return shards, loads, None

@@ -1,7 +1,9 @@
-"""Subscriptions become sets that lie together in space, cut into quarters again and again: a quadtree of places.
+"""Cuts subscriptions into sets that lie together in space, into quarters again and again: a quadtree of places.
 
 Subscriptions stand in the order of their quadtree cells (Morton codes), so that a set is a stretch of them, and cutting
 it a search for the borders.
+
+DkM-SKS sections 3.2 and 4.2.
 """
 
 from __future__ import annotations
@@ -15,13 +17,11 @@ import numpy as np
 from nearcast.columns.arena import Array, Floats, Longs
 from nearcast.jit import kernel
 from nearcast.partition.costs import UNITS, enclose
-from nearcast.partition.footprint import Touching
-from nearcast.partition.sample import Sample, count_box
+from nearcast.partition.footprint import Footprints
+from nearcast.partition.sample import Rectangle, Sample, count_box
 from nearcast.space.cells import morton
 
 _LEVEL = 20  # of the cells whose order subscriptions stand in: 2**20 columns and rows
-
-Box = tuple[float, float, float, float]
 
 
 class Set(NamedTuple):
@@ -36,7 +36,7 @@ class Weighed(NamedTuple):
 
     minus_cost: float
     set: Set
-    box: Box
+    box: Rectangle
 
 
 @kernel
@@ -55,12 +55,12 @@ class Order:
         Whether boxes of different size stand apart, the largest first: then no set mixes them.
     """
 
-    def __init__(self, found: Touching, sample: Sample, by_size: bool) -> None:
-        codes = np.empty(found.rows.size, np.int64)
-        codes_of(*_middles(found.boxes, sample.space.bounds), sample.space.bounds, codes)
-        self.members: Longs = np.lexsort((codes, found.levels)) if by_size else np.argsort(codes, kind="stable")
+    def __init__(self, footprints: Footprints, sample: Sample, by_size: bool) -> None:
+        codes = np.empty(footprints.rows.size, np.int64)
+        codes_of(*_middles(footprints.boxes, sample.space.bounds), sample.space.bounds, codes)
+        self.members: Longs = np.lexsort((codes, footprints.levels)) if by_size else np.argsort(codes, kind="stable")
         self.codes = codes[self.members]
-        levels = found.levels[self.members] if by_size else np.zeros(codes.size, np.int32)
+        levels = footprints.levels[self.members] if by_size else np.zeros(codes.size, np.int32)
         cuts = [0, *(np.flatnonzero(np.diff(levels)) + 1).tolist(), codes.size]
         self.sets = _stretches(cuts)
 
@@ -97,19 +97,19 @@ def _stretches(borders: list[int]) -> list[Set]:
     return [Set(first, after) for first, after in pairwise(borders) if first < after]
 
 
-def space_sets(found: Touching, sample: Sample, n_sets: int) -> tuple[Order, list[Weighed]]:
-    """Sets by space alone: the dearest is quartered until there are at least so many, or each is one place.
+def space_sets(footprints: Footprints, sample: Sample, n_sets: int) -> tuple[Order, list[Weighed]]:
+    """Sets by space alone: the dearest is quartered until there are `n_sets` or more, or each is one place.
 
     Paper: [DKMSKS] section 3.2, space-oriented partition.
     """
-    order = Order(found, sample, by_size=False)
+    order = Order(footprints, sample, by_size=False)
 
     def weighed(part: Set) -> Weighed:
         """Paper: [DKMSKS] equations 2 and 3."""
         members = order.of(part)
-        box = enclose(found, members)
-        share = (1 + count_box(sample.layout, *box)) / (1 + sample.n)
-        return Weighed(-share * float(UNITS[found.kinds[members]].sum()), part, box)
+        box = enclose(footprints, members)
+        share = (1 + count_box(sample.layout, box)) / (1 + sample.n)
+        return Weighed(-share * float(UNITS[footprints.kinds[members]].sum()), part, box)
 
     whole: list[Weighed] = []
     waiting = [weighed(part) for part in order.sets]
@@ -124,7 +124,7 @@ def space_sets(found: Touching, sample: Sample, n_sets: int) -> tuple[Order, lis
     return order, sorted(whole + waiting)
 
 
-def _middles(boxes: Floats, bounds: Box) -> tuple[Floats, Floats]:
+def _middles(boxes: Floats, bounds: tuple[float, float, float, float]) -> tuple[Floats, Floats]:
     """The middle of each box; of an endless side that of the bounds."""
     middles = []
     for low, high in ((0, 2), (1, 3)):

@@ -1,4 +1,7 @@
-"""A subscription and a sample of messages go in; how far the subscription would look among them comes out: kernels."""
+"""Finds how far a subscription would look among a sample of messages: kernels.
+
+The balls B(s) of DkM-SKS section 3.2.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class Points(NamedTuple):
     modes: Ints  # int32[n]: measure of Similar, match of Nearest
     term_start: Longs  # int64[n + 1]: subscription i asks for terms[term_start[i]:term_start[i + 1]]
     terms: Ints  # distinct
-    hefts: Floats  # float64[]: idf of each; of TopK its part of the unit tf-idf vector
+    term_weights: Floats  # float64[]: idf of each; of TopK its part of the unit tf-idf vector
 
 
 class RadiiScratch(NamedTuple):
@@ -39,9 +42,18 @@ class RadiiScratch(NamedTuple):
     who: Ints  # int32[largest k]: and the messages they belong to
 
 
+class PlaceQuery(NamedTuple):
+    """What is looked for in the list of a word: the k nearest to a place."""
+
+    x: float
+    y: float
+    k: int
+    n_words: int  # that a message must hold; 0 for any
+
+
 @kernel
 def keep_best(scratch, n, k, value, row):
-    """Note a value unless k smaller ones are known, or the message is; returns how many are known."""
+    """Keep a value unless k smaller ones are kept, or the message is; returns how many are kept."""
     best, who = scratch.best, scratch.who
     if n == k and value >= best[k - 1]:
         return n
@@ -58,7 +70,7 @@ def keep_best(scratch, n, k, value, row):
 
 @kernel
 def holds_all(sample, row, dense, n_words):
-    """Does the message hold so many of the words at hand?"""
+    """Does the message hold `n_words` of the words at hand?"""
     n = 0
     for j in range(sample.term_start[row], sample.term_start[row + 1]):
         n += dense[sample.terms[j]] > 0.0
@@ -66,14 +78,12 @@ def holds_all(sample, row, dense, n_words):
 
 
 @kernel
-def search_list(sample, metric, place, term, asked, n, scratch):
-    """Note the messages of one list that are among the k nearest; returns how many are known.
+def search_list(sample, metric, query, term, n, scratch):
+    """Keep the messages of one list that are among the k nearest; returns how many are kept, `n` of them before.
 
-    `place` is x and y, `asked` is k and the number of words that must be held, 0 for any. The list is followed north
-    and south at once, until the next one lies farther off in latitude alone than the k-th.
+    The list is followed north and south at once, until the next one lies farther off in latitude alone than the k-th.
     """
-    x, y = place
-    k, n_words = asked
+    x, y, k, n_words = query
     spot_x, spot_y, spot_z = spot_of(metric, x, y)
     ys, rows, spots = sample.ys, sample.rows, sample.spots
     start, end = sample.list_start[term], sample.list_start[term + 1]
@@ -140,26 +150,28 @@ def nearest_many(sample, metric, points, scratch, radii):
         if (least if n_words else total) < k:
             continue
         x = points.xs[i] if metric == EUCLIDEAN else wrap(points.xs[i])
+        query = PlaceQuery(x, points.ys[i], k, n_words)
         n = 0
         if n_words:
             for j in range(first, after):
                 scratch.dense[points.terms[j]] = 1.0
-            n = search_list(sample, metric, (x, points.ys[i]), rarest, (k, n_words), n, scratch)
+            n = search_list(sample, metric, query, rarest, n, scratch)
             for j in range(first, after):
                 scratch.dense[points.terms[j]] = 0.0
         else:
             for j in range(first, after):
                 if points.terms[j] < n_terms:
-                    n = search_list(sample, metric, (x, points.ys[i]), points.terms[j], (k, 0), n, scratch)
+                    n = search_list(sample, metric, query, points.terms[j], n, scratch)
         if n == k:
             radii[i] = length_of(metric, scratch.best[k - 1])
 
 
 @kernel
 def topk_many(sample, metric, max_distance, points, scratch, radii):
-    """Radius of each ball: beyond it a message does not reach the k-th score in the sample, whatever it says.
+    """Radius of each ball: beyond it a message does not reach the k-th score in the sample, whatever its text.
 
-    Where a subscription's words are held by many, every so-manieth of these is scored, and k is smaller accordingly.
+    Where a subscription's words are held by many, only some of these are scored, evenly spread, and k is smaller
+    accordingly.
     """
     n_terms = sample.list_start.size - 1
     for i in range(points.xs.size):
@@ -168,7 +180,7 @@ def topk_many(sample, metric, max_distance, points, scratch, radii):
         for j in range(first, after):
             if points.terms[j] < n_terms:
                 total += sample.list_start[points.terms[j] + 1] - sample.list_start[points.terms[j]]
-                scratch.dense[points.terms[j]] = points.hefts[j]
+                scratch.dense[points.terms[j]] = points.term_weights[j]
         step = 1 + total // _LOOKED_AT
         k = 1 + (points.ks[i] - 1) // step
         n = 0

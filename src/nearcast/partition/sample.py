@@ -1,8 +1,8 @@
-"""Messages go in; what they tell about those to come comes out: how many lie in a box, hold a word, or both.
+"""Counts over a sample of messages: how many lie in a box, hold a word, or both; those to come are taken to be alike.
 
-A sample is bounded: of more messages every so-manieth is taken. Its messages are numbered from south to north, so that
-those between two latitudes, or around one, stand side by side, in the whole sample and in the list of each word. That
-order knows no date line.
+A sample is bounded: of more messages some are taken, evenly spread. Its messages are numbered from south to north, so
+that those between two latitudes, or around one, stand side by side, in the whole sample and in the list of each word.
+That order knows no date line.
 """
 
 from __future__ import annotations
@@ -38,6 +38,15 @@ class SampleLayout(NamedTuple):
     parts: Floats  # float64[]: of the message's unit tf-idf vector, beside `terms`
     list_start: Longs  # int64[n_terms + 1]: term t is held by rows[list_start[t]:list_start[t + 1]]
     rows: Ints  # messages, ascending
+
+
+class Rectangle(NamedTuple):
+    """A closed box."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
 
 
 @kernel
@@ -83,29 +92,29 @@ def first_from(ys, y):
 
 
 @kernel
-def count_box(sample, x0, y0, x1, y1):
+def count_box(sample, box):
     """How many messages lie in a box.
 
     Paper: [DKMSKS] section 3.2, |O_R| of equation 2.
     """
     n = 0
-    for i in range(first_from(sample.ys, y0), sample.ys.size):
-        if sample.ys[i] > y1:
+    for i in range(first_from(sample.ys, box.y0), sample.ys.size):
+        if sample.ys[i] > box.y1:
             break
-        n += x0 <= sample.xs[i] <= x1
+        n += box.x0 <= sample.xs[i] <= box.x1
     return n
 
 
 @kernel
 def count_words(sample, box, counts, one):
-    """How many messages in a box hold each word: added to `counts`, by term; taken off again with -1 for one.
+    """Count how many messages in a box hold each word: adds `one` to `counts` for each; -1 subtracts them again.
 
     Paper: [DKMSKS] section 4.1, |O_R,λ| of equation 4, for all λ at once.
     """
-    for i in range(first_from(sample.ys, box[1]), sample.ys.size):
-        if sample.ys[i] > box[3]:
+    for i in range(first_from(sample.ys, box.y0), sample.ys.size):
+        if sample.ys[i] > box.y1:
             break
-        if box[0] <= sample.xs[i] <= box[2]:
+        if box.x0 <= sample.xs[i] <= box.x1:
             for j in range(sample.term_start[i], sample.term_start[i + 1]):
                 counts[sample.terms[j]] += one
 
@@ -115,18 +124,18 @@ def count_word(sample, term, box):
     """How many messages in a box hold one word."""
     ys, rows = sample.ys, sample.rows
     low, end = sample.list_start[term], sample.list_start[term + 1]
-    if box[0] == -math.inf and box[1] == -math.inf and box[2] == math.inf and box[3] == math.inf:
+    if box.x0 == -math.inf and box.y0 == -math.inf and box.x1 == math.inf and box.y1 == math.inf:
         return end - low
     high = end
     while low < high:
         middle = (low + high) // 2
-        if ys[rows[middle]] < box[1]:
+        if ys[rows[middle]] < box.y0:
             low = middle + 1
         else:
             high = middle
     n = 0
-    while low < end and ys[rows[low]] <= box[3]:
-        n += box[0] <= sample.xs[rows[low]] <= box[2]
+    while low < end and ys[rows[low]] <= box.y1:
+        n += box.x0 <= sample.xs[rows[low]] <= box.x1
         low += 1
     return n
 
@@ -139,7 +148,7 @@ class Sample:
     space, weights
         Those of the broker.
     messages
-        In the columnar form; rows that are malformed are passed over. None for none.
+        In the columnar form; rows that are malformed are skipped. None for none.
     """
 
     def __init__(self, space: Space, messages: pa.Table | None = None, weights: Weights | None = None) -> None:
@@ -157,11 +166,11 @@ class Sample:
         owner = np.repeat(np.argsort(order, kind="stable"), lengths)
         by_owner = np.argsort(owner, kind="stable")
         owner, terms = owner[by_owner], encoded.terms[by_owner]
-        heft = encoded.counts[by_owner] * self.vocabulary.idf[terms]
-        norms = np.sqrt(np.bincount(owner, heft * heft, xs.size))
+        tfidf = encoded.counts[by_owner] * self.vocabulary.idf[terms]
+        norms = np.sqrt(np.bincount(owner, tfidf * tfidf, xs.size))
         by_term = np.argsort(terms, kind="stable")
         self.layout = SampleLayout(
-            xs, ys, spots, _starts(owner, xs.size), owned(terms), heft / np.maximum(norms[owner], 1e-300),
+            xs, ys, spots, _starts(owner, xs.size), owned(terms), tfidf / np.maximum(norms[owner], 1e-300),
             _starts(terms, self.vocabulary.capacity), owned(owner[by_term].astype(np.int32)),
         )  # fmt: skip
         self._note_sizes()

@@ -1,4 +1,4 @@
-"""Places become numbers.
+"""Places as numbers.
 
 A `Space` says how far apart two places are and where most of them are expected. From there on everything spatial is
 answered by kernels over plain numbers, the same ones for every engine, so that all of them agree to the last bit:
@@ -9,6 +9,8 @@ answered by kernels over plain numbers, the same ones for every engine, so that 
   polygon's border is decided exactly.
 - `cells.py`: which grid or quadtree cell a place lies in, and the box of a cell. Outer cells are open: a place outside
   the bounds lies in the nearest one and is answered just as exactly.
+- `hilbert.py`: places as points whose straight distances bound the real ones, and their order along a Hilbert curve.
+- `rounding.py`: bounds in 32 bits, rounded outward.
 
 Under haversine, longitudes are periodic for distances (370 is 10) but not for boxes and polygons, which compare
 coordinates as they are. An index over distances files places under `wrap(x)`, which is exact.

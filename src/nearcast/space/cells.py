@@ -1,4 +1,4 @@
-"""A place goes in, the number of its grid or quadtree cell comes out, and of a cell its box: kernels.
+"""Numbers the cells of grids and quadtrees: the cell of a place, the box of a cell: kernels.
 
 `bounds` is `Space.bounds`, a plain tuple of four floats. Along an axis cell i is [edge(i), edge(i + 1)), the first and
 the last one open to the outside, so that every place has one cell and the box of its cell holds it, rounding or not.

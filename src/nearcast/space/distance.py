@@ -1,4 +1,4 @@
-"""Two places, or a place and a box, go in; the distance, its bounds and the spatial similarity come out: kernels.
+"""Computes the distance of two places, its bounds to a box, and the spatial similarity: kernels.
 
 Everything under haversine is computed from `chord`, the squared half chord sin²(d/2R) that the asin form takes its root
 from. Each step towards it keeps its relative accuracy, at the poles, across the date line and for places that nearly

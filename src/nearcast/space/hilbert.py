@@ -1,4 +1,4 @@
-"""A place goes in; a point whose straight distances order places, and a position along a curve, come out: kernels.
+"""Turns places into points whose straight distances order them, and into positions along a Hilbert curve: kernels.
 
 Under haversine a place becomes a point on the unit sphere. The straight line between two such points, the chord, grows
 with the distance over the ground, knows no date line and no poles, and its bound from a point to a box of points is

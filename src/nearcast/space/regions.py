@@ -1,4 +1,4 @@
-"""A place and a box, circle or polygon go in; whether it lies inside comes out, or a box around the region: kernels.
+"""Tests whether a place lies in a box, circle or polygon, and finds a box around each: kernels.
 
 All regions are closed. Boxes and polygons compare coordinates as they are given and never wrap; a circle is what lies
 within its radius by `distance`, so under haversine it also holds a place whose longitude is whole turns away.

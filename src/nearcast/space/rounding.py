@@ -1,4 +1,4 @@
-"""Numbers rounded to 32 bits, away from what a bound must not cut off: kernels."""
+"""Rounds numbers to 32 bits, down or up, so that a bound cuts nothing off: kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds, a metric and a largest distance become a `Space`, which says what places and regions it can answer for."""
+"""`Space`: bounds, a metric and a largest distance; it says which places and regions it can answer for."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ A text, or a list of keywords, enters as one row of an Arrow column and leaves a
 3. `weights` says how much a word counts: ln(1 + N / df) over a corpus that was fixed beforehand, 1 without one.
 4. `similarity` turns what two rows share into one number, by one of five measures.
 
-Beneath them, `keys` is a table of byte strings and their numbers in a few flat arrays; ids live in it too, because
-twenty million Python strings would not fit. `strings` is the door between Arrow strings and those bytes.
+Beneath them, `key_table` has a table of byte strings and their numbers in a few flat arrays (`key_kernels`); ids live
+in one too, because twenty million Python strings would not fit. `strings` converts between Arrow strings and those
+bytes.
 """

@@ -1,7 +1,7 @@
-"""The flat table behind `Keys`: byte strings and their numbers as arrays, and all that is done to them: kernels.
+"""The flat table behind `Keys`: byte strings and their numbers as arrays, and the kernels over them.
 
 A key's bytes lie in one arena; its number is a row of `entries`. Keys that must be found again are also filed in an
-open-addressing table whose slots carry the hash beside the number, so that a wrong slot is passed over without
+open-addressing table whose slots carry the hash beside the number, so that a wrong slot is skipped without
 touching the key. Numbers of freed keys are handed out again, the last freed first.
 """
 
@@ -226,7 +226,7 @@ def unfile(layout: KeysLayout, number: Whole) -> None:
 
 @kernel
 def free_many(layout: KeysLayout, numbers: Numbers) -> int:
-    """Forget the keys of `numbers`; return how many of them there were."""
+    """Free the keys of `numbers`; return how many of them there were."""
     counters = layout.counters
     n = 0
     for i in range(numbers.size):

@@ -1,4 +1,4 @@
-"""Byte strings in, small numbers out, and back: what is behind words and ids. How it works is in `key_arrays.py`."""
+"""`Keys` gives byte strings small numbers, and finds either by the other: for words and ids; see `key_kernels.py`."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Keys:
         return out
 
     def free_many(self, numbers: Numbers) -> None:
-        """Forget keys; each number must be in use, and may be given again from now on."""
+        """Free keys; each number must be in use, and may be given again from now on."""
         freed = free_many(self.layout, numbers)
         assert freed == len(numbers), "freed a number that holds no key"
         dead = int(self._counters[ARENA_DEAD])

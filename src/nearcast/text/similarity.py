@@ -1,4 +1,4 @@
-"""What two sets of words share becomes one number: weighted, overlap, jaccard, dice or cosine."""
+"""Text similarity of two sets of words: weighted, overlap, jaccard, dice or cosine."""
 
 from __future__ import annotations
 

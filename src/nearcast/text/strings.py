@@ -1,4 +1,4 @@
-"""Arrow strings become bytes and starts, the form that kernels read, and back."""
+"""Converts Arrow strings to bytes and starts, the form that kernels read, and back."""
 
 from __future__ import annotations
 

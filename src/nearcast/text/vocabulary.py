@@ -1,4 +1,4 @@
-"""Words become terms: every word one number, every row its distinct terms and counts in the order of the words' bytes.
+"""Numbers words: each word is a term, each row its distinct terms and counts in the order of the words' bytes.
 
 Numbers differ from one shard to another; the order of the words' UTF-8 bytes does not. Sums over a row are taken in
 that order, so that every shard and every replay gets the same sum to the last bit.
@@ -142,12 +142,12 @@ class Vocabulary:
         return self.keys.take(np.array([term], np.int32))[0].tobytes().decode()
 
     def free(self, terms: Numbers) -> None:
-        """Forget words that nothing holds; their terms may be given to other words."""
+        """Free words that nothing holds; their terms may be given to other words."""
         self.keys.free_many(terms)
         self._idf[terms] = np.nan
 
     def set_weights(self, weights: Weights) -> None:
-        """Weigh every word anew."""
+        """Replace the weights of all words."""
         self.weights = weights
         live = self.keys.numbers()
         self._idf[live] = weights.weights_of(*self.keys.take(live))

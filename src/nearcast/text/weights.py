@@ -1,4 +1,4 @@
-"""A corpus of texts becomes the weight of every word: ln(1 + N / df), fixed from then on."""
+"""Computes the weight of every word over a corpus of texts: ln(1 + N / df), fixed from then on."""
 
 from __future__ import annotations
 

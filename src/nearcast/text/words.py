@@ -1,4 +1,4 @@
-"""An Arrow column of texts or of keyword lists becomes words: folded UTF-8 bytes, and where words and rows start.
+"""Splits an Arrow column of texts or keyword lists into words: folded UTF-8 bytes, and where words and rows start.
 
 The rules are those of `model.words`, a character at a time: a table says for every code point what it becomes. That is
 exact unless a character can merge with the one before it (a combining accent, a Hangul vowel); such rows, rare in
@@ -82,7 +82,7 @@ def decode(data: Bytes, start: Whole, end: Whole) -> tuple[Whole, int]:
 def split_many(table: FoldTable, data: Bytes, starts: Starts, words: Words, state: Starts) -> int:
     """Write the words of every row from state[ROW] on; stop before the first row that cannot be done.
 
-    Returns ALL_DONE, NEED_ROOM, MEETS_UNSEEN or MEETS_COMPLEX, with `state` telling what is whole.
+    Returns ALL_DONE, NEED_ROOM, MEETS_UNSEEN or MEETS_COMPLEX, and says in `state` how far it came.
     """
     to, n = state[N_BYTES], state[N_WORDS]
     for row in range(state[ROW], starts.size - 1):

@@ -1,4 +1,4 @@
-"""Which messages leave in which event: a queue by sequence for counts, a heap by time for ages and own expiries."""
+"""Finds which messages leave in which event: a queue by sequence for counts, a heap by time for ages and expiries."""
 
 from __future__ import annotations
 
@@ -11,14 +11,27 @@ from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.message_table import FOREVER
 from nearcast.jit import kernel
 
-UNLIMITED = 2**62  # a count, age or max_ahead that never bites
+UNLIMITED = 2**62  # a count, age or max_ahead that never limits anything
+HEAD, TAIL = range(2)  # positions in `CountQueue.ends`
+
+
+class CountQueue(NamedTuple):
+    """Slots in order of sequence, for windows that count; a message that has left otherwise stays until its turn."""
+
+    slots: Ints  # int32[]
+    ends: Longs  # int64[2]: the oldest is slots[ends[HEAD]], the newest slots[ends[TAIL] - 1]
+
+
+def queued(queue: CountQueue) -> Ints:
+    """The slots of a queue, oldest first."""
+    return queue.slots[queue.ends[HEAD] : queue.ends[TAIL]]
 
 
 class HeapLayout(NamedTuple):
     """A binary heap, the earliest time first."""
 
     times: Longs  # int64[n]
-    serials: Longs  # int64[n]: tells whether the slot still holds what was meant
+    serials: Longs  # int64[n]: if the slot shows another one, the entry is void
     slots: Ints  # int32[n]
     size: Longs  # int64[1]: entries in use
 
@@ -92,7 +105,7 @@ class ExpiryHeap:
         return HeapLayout(self._times, self._serials, self._slots, self._size)
 
     def make_room(self, n: int) -> None:
-        """Promise room for `n` more entries."""
+        """Make room for `n` more entries."""
         self._times, self._serials = with_room(self._times, len(self) + n), with_room(self._serials, len(self) + n)
         self._slots = with_room(self._slots, len(self) + n)
 
@@ -112,7 +125,7 @@ class ExpiryHeap:
         return np.concatenate([serials for serials, _ in found]), np.concatenate([slots for _, slots in found])
 
     def keep(self, is_valid: Callable[[Longs, Ints], Array]) -> None:
-        """Forget the entries that are not valid."""
+        """Drop the entries that are not valid."""
         n = len(self)
         kept = np.flatnonzero(is_valid(self._serials[:n], self._slots[:n]))
         kept = kept[np.argsort(self._times[kept], kind="stable")]  # sorted is a heap
@@ -133,36 +146,35 @@ class ExpiryHeap:
 
 
 @kernel
-def expire_steps(rows, steps, count, last, queue_part, heap, expired_start, expired):
-    """Write who leaves in each event; returns the queue's head and tail.
+def expire_steps(rows, steps, count, last, queue, heap):
+    """Write who leaves in each event, to `steps.expired_start` and `steps.expired`.
 
     Both structures may name a message that has left already: through the other one in this batch (then its expiry, or
     its sequence against `last`, tells), or in an earlier batch (then its slot shows another sequence).
     """
-    arrivals, lasts, clocks = steps
-    queue, head, tail = queue_part
+    head, tail = queue.ends[HEAD], queue.ends[TAIL]
     n = 0
-    for step in range(arrivals.size):
-        clock = clocks[step]
+    for step in range(steps.arrivals.size):
+        clock = steps.clocks[step]
         while heap.size[0] > 0 and heap.times[0] <= clock:
             sequence, slot = heap.serials[0], heap.slots[0]
             heap_pop(heap)
             if rows[slot].sequence == sequence and sequence > last - count:
-                expired[n] = slot
+                steps.expired[n] = slot
                 n += 1
-        slot = arrivals[step]
-        last = lasts[step]
+        slot = steps.arrivals[step]
+        last = steps.lasts[step]
         if slot >= 0 and rows[slot].expires_at != FOREVER:
             heap_push(heap, rows[slot].expires_at, rows[slot].sequence, slot)
         if slot >= 0 and count != UNLIMITED:
-            queue[tail] = slot
+            queue.slots[tail] = slot
             tail += 1
             while tail - head > count:
                 sequence = last - (tail - head) + 1
-                old = queue[head]
+                old = queue.slots[head]
                 head += 1
                 if rows[old].sequence == sequence and rows[old].expires_at > clock:
-                    expired[n] = old
+                    steps.expired[n] = old
                     n += 1
-        expired_start[step + 1] = n
-    return head, tail
+        steps.expired_start[step + 1] = n
+    queue.ends[HEAD], queue.ends[TAIL] = head, tail

@@ -18,8 +18,8 @@ from nearcast.engines.similar.prefixes import (
     level_of,
     order_words,
     place_bound,
+    place_suffices,
     prefix_end,
-    star_holds,
 )
 from nearcast.text.similarity import MEASURES as NUMBERS
 
@@ -55,7 +55,7 @@ def test_prefixes_of_the_papers_example(
     words = ordered({term: TERMS[term] for term in terms})
     end = prefix_end(words, len(terms), 0, delta, tau, 1.0)
     assert tuple(words["term"][:end].tolist()) == prefix
-    assert bool(star_holds(delta, tau, 1.0)) == star
+    assert bool(place_suffices(delta, tau, 1.0)) == star
 
 
 def test_region_and_text_prefixes_of_the_papers_example() -> None:
@@ -92,7 +92,7 @@ def test_what_reaches_tau_shares_a_filed_word_and_enough_of_them(measure: str) -
                         for level in range(1, n_levels + 1):
                             assert sum(position < ends[level] for position in shared) > level
             if (1 - delta) * place >= tau:
-                assert star_holds(delta, tau, place)
+                assert place_suffices(delta, tau, place)
                 assert place_bound(delta, tau, 0.0, 1e-12) <= place * FARTHEST
         for level in range(1, n_outside + 1):
             for position in range(n):
@@ -105,7 +105,7 @@ def test_where_only_the_place_counts_no_word_is_filed() -> None:
     words = ordered(TERMS)
     assert prefix_end(words, 5, 0, 0.0, 0.0, 1.0) == 0
     assert close_levels(words, 5, 0, 0, 0.0, 0.5, 1.0, np.zeros(MOST_LEVELS + 1, np.int32)) == 0
-    assert star_holds(0.0, 1.0, 1.0)
-    assert not star_holds(1.0, 1e-6, 1.0)
+    assert place_suffices(0.0, 1.0, 1.0)
+    assert not place_suffices(1.0, 1e-6, 1.0)
     assert place_bound(0.0, 0.5, 0.0, 0.0) == FARTHEST // 2 - 1  # rounded down
     assert place_bound(1.0, 0.5, 1.0, 0.0) == 0

@@ -106,7 +106,7 @@ BREAKS = {
     ),
     "a bound is too high": lambda a, leaf: a.nodes["least"].__setitem__(leaf["node"], FARTHEST),
     "does not know its parent": lambda a, leaf: a.nodes["parent"].__setitem__(leaf["node"], 9999),
-    "a home is somebody else's": lambda a, leaf: a.homes["near"].__setitem__(slice(None), a.homes["near"][::-1].copy()),
+    "a home is another's": lambda a, leaf: a.homes["near"].__setitem__(slice(None), a.homes["near"][::-1].copy()),
 }
 
 
@@ -117,7 +117,7 @@ def test_the_walker_sees_what_is_broken(broken: str) -> None:
     layout = engine_of(broker)._index.layout
     fullest = np.argmax(np.where(layout.leaves["kind"] == NEAR, layout.leaves["n_listed"], 0))
     BREAKS[broken](layout, layout.leaves[fullest])
-    with pytest.raises(AssertionError, match=broken if broken != "a home is somebody else's" else "fil|home"):
+    with pytest.raises(AssertionError, match=broken if broken != "a home is another's" else "fil|home"):
         broker.check()
 
 

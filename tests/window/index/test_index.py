@@ -13,11 +13,11 @@ from definitions import TOLERANCE, Ground, Span
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearcast.window import index as index_module
-from nearcast.window.index.brute_force import ScanIndex
+from nearcast.window.index import index as index_module
+from nearcast.window.index.brute_force import BruteForceIndex
 from nearcast.window.index.candidates import EVERY
 from nearcast.window.index.index import MessageIndex
-from nearcast.window.index.query import ALL, ANY, TOPK, Moment, Question
+from nearcast.window.index.query import ALL, ANY, BY_SCORE, Moment, Question
 from window.stored import IDF, PLANE, SPACES, Stored, place, zipf_words
 
 JIT = not numba.config.DISABLE_JIT
@@ -43,9 +43,9 @@ def _questions(stored: Stored, n: int) -> Iterator[tuple[Question, np.ndarray, n
         k = int(rng.choice([1, 2, 5, 20, 2**31 - 1]))
         last = stored.last - int(rng.choice([0, 0, 3, 50]))
         moment = stored.moment(last, int(rng.choice([0, 0, 0, max(0, last - 60), last])))
-        for mode in (TOPK, ALL, ANY):
+        for mode in (BY_SCORE, ALL, ANY):
             yield (
-                Question(mode, x, y, k, float(rng.choice(ALPHAS)), norm if mode == TOPK else 1.0),
+                Question(mode, x, y, k, float(rng.choice(ALPHAS)), norm if mode == BY_SCORE else 1.0),
                 terms,
                 weights,
                 moment,
@@ -61,16 +61,16 @@ def _areas(stored: Stored, n: int) -> Iterator[tuple[float, float, float, float]
         yield -math.inf, min(y0, y1), math.inf, math.inf
 
 
-def _ask(index: MessageIndex | ScanIndex, stored: Stored, question: Question, terms, weights, moment):  # type: ignore[no-untyped-def]
-    if question.mode == TOPK:
+def _search(index: MessageIndex | BruteForceIndex, stored: Stored, question: Question, terms, weights, moment):  # type: ignore[no-untyped-def]
+    if question.mode == BY_SCORE:
         return index.topk(stored.layout, IDF, question, terms, weights, moment)
     return index.nearest(stored.layout, IDF, question, terms, moment)
 
 
-def _agree(stored: Stored, fast: MessageIndex, slow: ScanIndex, n: int) -> None:
+def _agree(stored: Stored, fast: MessageIndex, slow: BruteForceIndex, n: int) -> None:
     """Both indexes give the same answers, to the last bit."""
     for question, terms, weights, moment in _questions(stored, n):
-        ours, theirs = (_ask(index, stored, question, terms, weights, moment) for index in (fast, slow))
+        ours, theirs = (_search(index, stored, question, terms, weights, moment) for index in (fast, slow))
         assert ours[0].tolist() == theirs[0].tolist()
         assert ours[1].tolist() == theirs[1].tolist()
     for area in _areas(stored, n):
@@ -80,9 +80,9 @@ def _agree(stored: Stored, fast: MessageIndex, slow: ScanIndex, n: int) -> None:
             assert found[0] == found[1]
 
 
-def _stream(stored: Stored, sizes: list[int], n_questions: int) -> tuple[MessageIndex, ScanIndex]:
+def _stream(stored: Stored, sizes: list[int], n_questions: int) -> tuple[MessageIndex, BruteForceIndex]:
     """Batches of arrivals with the clock going on and the dead released, questions in between."""
-    fast, slow = MessageIndex(stored.space), ScanIndex(stored.space)
+    fast, slow = MessageIndex(stored.space), BruteForceIndex(stored.space)
     for size in sizes:
         slots = stored.arrive(size)
         for index in (fast, slow):
@@ -169,7 +169,7 @@ def _straight(question: Question, terms, weights, moment: Moment, stored: Stored
         row = stored.layout.rows[slot]
         far = ground.distance(question.x, question.y, float(row["x"]), float(row["y"]))
         answers[slot] = far
-        if question.mode == TOPK:
+        if question.mode == BY_SCORE:
             product = sum(asked[t] * words[t] * IDF[t] for t in shared)
             cosine = product / (question.norm * math.sqrt(sum((words[t] * IDF[t]) ** 2 for t in words)))
             answers[slot] = Span(*(question.alpha * near + (1 - question.alpha) * cosine for near in ground.ssim(far)))
@@ -179,16 +179,16 @@ def _straight(question: Question, terms, weights, moment: Moment, stored: Stored
 @pytest.mark.parametrize("space", SPACES)
 def test_the_scan_gives_the_answers_of_the_definitions(space):  # type: ignore[no-untyped-def]
     stored = Stored(3, space, 90, 9)
-    scan = ScanIndex(space)
+    scan = BruteForceIndex(space)
     for size in (60, 50):
         slots = stored.arrive(size)
         scan.add(stored.layout, IDF, slots)
         stored.clock += 2
         for question, terms, weights, moment in _questions(stored, 20):
-            found, scores = _ask(scan, stored, question, terms, weights, moment)
+            found, scores = _search(scan, stored, question, terms, weights, moment)
             expected = _straight(question, terms, weights, moment, stored)
             assert len(found) == len(set(found.tolist())) == min(question.k, len(expected))
-            sign = -1 if question.mode == TOPK else 1
+            sign = -1 if question.mode == BY_SCORE else 1
             keys = []
             for slot, score in zip(found.tolist(), scores.tolist(), strict=True):
                 slack = abs(score) * TOLERANCE
@@ -271,7 +271,7 @@ def test_a_rebuild_knows_the_new_weights():
         index.rebuild(stored.layout, heavier, slots)
     fast.check(stored.layout)
     terms = np.array([0, 3, 7], dtype=np.int32)
-    question = Question(TOPK, 4.0, 4.0, 20, 0.2, float(np.sqrt((heavier[terms] ** 2).sum())))
+    question = Question(BY_SCORE, 4.0, 4.0, 20, 0.2, float(np.sqrt((heavier[terms] ** 2).sum())))
     found = [
         index.topk(stored.layout, heavier, question, terms, heavier[terms], stored.moment()) for index in (fast, slow)
     ]

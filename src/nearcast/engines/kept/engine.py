@@ -36,7 +36,7 @@ from nearcast.engines.kept.watch import fetch_waiting, leave
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.space import SpaceInput
 from nearcast.window.index.index import frame_of
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 DONE, SHORT, FIND_ROOM, FIND, FOLLOW = range(5)  # tasks, besides NEED_ROOM
 LEAVING, FINDING, OFFERING, FILLING, EMITTING, ENDING = range(6)  # phases of an event

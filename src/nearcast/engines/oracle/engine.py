@@ -16,7 +16,7 @@ from nearcast.engines.live_search import LiveSearch, matching_similar, matching_
 from nearcast.engines.oracle.best_live import best_live
 from nearcast.engines.oracle.match import Matches, match_similar, match_within, take_events
 from nearcast.space.space import SpaceInput
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _BATCH_ROOM = 4096  # least room for matches, beyond one for every subscription
 

@@ -1,4 +1,7 @@
-"""Blocks of rows for leaves: taken, given back and used again, so that a leaf built anew seldom moves all others."""
+"""Allocates blocks of rows to leaves, and takes them back, so that rebuilding a leaf seldom moves all others.
+
+Best fit over free blocks by size; they do not merge. When an eighth is free, all blocks are laid side by side again.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ from nearcast.columns.arena import Array, Longs, State, ranges
 _FIRST_ROOM = 64
 
 
-class Pool:
+class BlockPool:
     """Parallel arrays that leaves own blocks of."""
 
     def __init__(self, **dtypes: Any) -> None:
         self.arrays: dict[str, Array] = {name: np.zeros(0, dtype=dtype) for name, dtype in dtypes.items()}
         self.used = 0
         self.dead = 0
-        self._free: list[tuple[int, int]] = []  # size and start of blocks that nobody owns, smallest first
+        self._free: list[tuple[int, int]] = []  # size and start of the free blocks, smallest first
 
     def take(self, n: int) -> tuple[int, int]:
         """Start and size of a block for n rows: a free one, whose rest stays free if that is much, or a new one."""
@@ -65,7 +68,7 @@ class Pool:
         return {"dead": self.dead, **{name: array[: self.used] for name, array in self.arrays.items()}}
 
     def load(self, state: State) -> None:
-        """Free blocks are not remembered: they wait for the next `compact`."""
+        """Continue from a state. It does not list the free blocks: they wait for the next `compact`."""
         self.dead = int(state["dead"])
         for name in self.arrays:
             self.arrays[name] = state[name]

@@ -1,4 +1,4 @@
-"""How much text a share of a subscription's words can be worth, and how large a share a text asks for: kernels.
+"""Bounds the text similarity by the share of shared words, and the share by the text similarity: kernels.
 
 The **share** of some words of a subscription is their part of its weight (`weighted`, `jaccard`) or of its number of
 words (the others). `docs/similar.md` derives what is computed here.
@@ -15,8 +15,8 @@ _NEVER = 2.0  # a share that no words have
 
 
 @kernel
-def loose(n_words):
-    """How much an inequality over sums of so many words is loosened before it filters."""
+def slack_for(n_words):
+    """How much an inequality over sums of `n_words` words is loosened before it filters."""
     return 1e-12 + 4e-16 * n_words
 
 

@@ -1,6 +1,6 @@
-"""Subscriptions become members of leaves, and members of a leaf become its lists: the kernels that write.
+"""Writes subscriptions into leaves as members, and the members of a leaf into its lists: kernels.
 
-Room is promised before a kernel is called.
+The caller has made room before it calls a kernel.
 """
 
 from __future__ import annotations
@@ -8,13 +8,16 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.message_table import FOREVER
-from nearcast.engines.similar.bounds import best_text, loose
+from nearcast.engines.similar.bounds import best_text, slack_for
 from nearcast.engines.similar.layout import (
     ALIVE,
     ANYWHERE,
     BOUND_SHIFT,
+    BY_REGION,
+    BY_TEXT,
     ENDS,
     FARTHEST,
+    FLAT,
     INSIDE_SHIFT,
     LOCAL_MASK,
     MOST_RANKED,
@@ -26,13 +29,19 @@ from nearcast.engines.similar.layout import (
     RANK_SHIFT,
     STAR,
 )
-from nearcast.engines.similar.prefixes import close_levels, level_of, order_words, place_bound, prefix_end, star_holds
+from nearcast.engines.similar.prefixes import (
+    close_levels,
+    level_of,
+    order_words,
+    place_bound,
+    place_suffices,
+    prefix_end,
+)
 from nearcast.engines.similar.region_tree import clear_node, cover, find_leaf, outside_similarity, widen
 from nearcast.jit import allocating, kernel
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.hilbert import to_point
 
-FLAT, BY_REGION, BY_TEXT = 1, 2, 4  # flags: no regions; region-aware prefixes; spatio-textual prefixes
 OUTSIDE, INSIDE, LATER = range(3)  # parts of a list
 TERM_SHIFT, PART_SHIFT = 34, 32  # in a key: the entry has the bits below
 _SPREAD = 2654435761  # multiplier of the hash: 2**32 divided by the golden ratio
@@ -43,27 +52,28 @@ def filed_range(words, row, scale, kind, flat):
     """What is filed of a subscription in a leaf of this kind: first and end position, and whether the dummy word is.
 
     Paper: [STAMP] section III-A.
-    Departs: words that suffice from any distance are filed apart from the regions, none of which could be passed by
+    Departs: words that suffice from any distance are filed apart from the regions, none of which could be skipped
     because of them; the other words, and the dummy word, are filed by region.
     """
     n_terms, mode, delta, tau = row.n_terms, row.mode, scale.share, scale.tau
     flat = flat or n_terms > MOST_WORDS
     anywhere = prefix_end(words, n_terms, mode, delta, tau, 0.0)
     if kind == ANYWHERE and not flat:
-        return 0, anywhere, star_holds(delta, tau, 0.0)
+        return 0, anywhere, place_suffices(delta, tau, 0.0)
     end = prefix_end(words, n_terms, mode, delta, tau, 1.0)
     if flat:
-        return 0, end, kind == ANYWHERE and star_holds(delta, tau, 1.0)
-    return anywhere, end, star_holds(delta, tau, 1.0) and not star_holds(delta, tau, 0.0)
+        return 0, end, kind == ANYWHERE and place_suffices(delta, tau, 1.0)
+    return anywhere, end, place_suffices(delta, tau, 1.0) and not place_suffices(delta, tau, 0.0)
 
 
 @kernel
-def choose_leaves(index, slots, subscriptions, idf, metric, flags, words, leaves):
-    """For each kind, into which leaf each subscription goes: leaves[kind, i], or -1."""
+def choose_leaves(index, slots, given, words, leaves):
+    """Write for each kind of leaf into which one each subscription goes: leaves[kind, i], or -1."""
+    subscriptions, idf, space, flags = given
     for i in range(slots.size):
         row, scale = subscriptions.rows[slots[i]], subscriptions.scales[slots[i]]
         order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, words)
-        x = wrap(row.x) if metric == HAVERSINE else row.x
+        x = wrap(row.x) if space.metric == HAVERSINE else row.x
         for kind in (NEAR, ANYWHERE):
             leaves[kind, i] = -1
             if kind == NEAR and flags & FLAT:
@@ -75,7 +85,7 @@ def choose_leaves(index, slots, subscriptions, idf, metric, flags, words, leaves
 
 @kernel
 def set_home(homes, slot, kind, home):
-    """Remember, or forget, where a subscription is filed."""
+    """Set where a subscription is filed."""
     if kind == NEAR:
         homes[slot].near = home
     else:
@@ -83,8 +93,9 @@ def set_home(homes, slot, kind, home):
 
 
 @kernel
-def write_member(index, leaf_number, subscriptions, slot, words, metric, flags):
-    """Append a subscription, whose ordered words are given, to the members of a leaf; returns its point."""
+def write_member(index, leaf_number, given, slot, words):
+    """Append a subscription, whose words are ordered in `words`, to the members of a leaf; returns its point."""
+    subscriptions, metric, flags = given.subscriptions, given.space.metric, given.flags
     leaf = index.leaves[leaf_number]
     row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
     at = leaf.n_members
@@ -109,8 +120,8 @@ def write_member(index, leaf_number, subscriptions, slot, words, metric, flags):
 
 
 @kernel
-def list_member(leaf, row, scale, local, where, flags, draft, n_keys):
-    """Append the keys of a member's entries, whose ordered words are in the draft; returns their number.
+def list_member(leaf, row, scale, local, space, flags, draft, n_keys):
+    """Append the keys of a member's entries, its words being ordered in `draft.words`; returns their number.
 
     Paper: [STAMP] sections III-A, IV-B and V-A.
     """
@@ -118,8 +129,8 @@ def list_member(leaf, row, scale, local, where, flags, draft, n_keys):
     base, end, star = filed_range(words, row, scale, leaf.kind, flags & FLAT)
     place = 1.0
     if flags & BY_REGION and leaf.kind == NEAR:
-        x = wrap(row.x) if where[0] == HAVERSINE else row.x
-        place = outside_similarity(where[0], where[1], x, row.y, leaf)
+        x = wrap(row.x) if space.metric == HAVERSINE else row.x
+        place = outside_similarity(space.metric, space.max_distance, x, row.y, leaf)
     n_inside, n_outside = 0, 0
     if flags & BY_TEXT:
         n_inside = close_levels(words, n, base, mode, delta, tau, 1.0, draft.inside)
@@ -127,7 +138,7 @@ def list_member(leaf, row, scale, local, where, flags, draft, n_keys):
     end_outside = prefix_end(words, n, mode, delta, tau, place)
     low_bits = (n_outside << OUTSIDE_SHIFT) + (n_inside << INSIDE_SHIFT) + local
     for j in range(base, end):
-        bound = place_bound(delta, tau, best_text(mode, words[j].suffix), loose(n))
+        bound = place_bound(delta, tau, best_text(mode, words[j].suffix), slack_for(n))
         part = OUTSIDE if j < end_outside else INSIDE
         key = ((np.int64(words[j].term) + 1) << TERM_SHIFT) + (part << PART_SHIFT) + (bound << BOUND_SHIFT)
         draft.keys[n_keys] = key + low_bits
@@ -141,8 +152,8 @@ def list_member(leaf, row, scale, local, where, flags, draft, n_keys):
             draft.keys[n_keys] = key + local
             n_keys += 1
     if star:
-        part = OUTSIDE if star_holds(delta, tau, place) else INSIDE
-        bound = place_bound(delta, tau, 0.0, loose(0))
+        part = OUTSIDE if place_suffices(delta, tau, place) else INSIDE
+        bound = place_bound(delta, tau, 0.0, slack_for(0))
         draft.keys[n_keys] = (part << PART_SHIFT) + (bound << BOUND_SHIFT) + local
         n_keys += 1
     return n_keys
@@ -155,13 +166,14 @@ def least_bound(words, row, scale, kind, flags):
         return 0
     base, end, star = filed_range(words, row, scale, kind, flags & FLAT)
     if end > base:
-        return place_bound(scale.share, scale.tau, best_text(row.mode, words[base].suffix), loose(row.n_terms))
-    return place_bound(scale.share, scale.tau, 0.0, loose(0)) if star else FARTHEST
+        return place_bound(scale.share, scale.tau, best_text(row.mode, words[base].suffix), slack_for(row.n_terms))
+    return place_bound(scale.share, scale.tau, 0.0, slack_for(0)) if star else FARTHEST
 
 
 @allocating
-def fill_leaf(index, leaf_number, slots, subscriptions, idf, where, flags, draft):
+def fill_leaf(index, leaf_number, slots, given, draft):
     """Make these subscriptions the members of an empty leaf, by their first words; returns its sorted keys."""
+    subscriptions, idf, space, flags = given
     leaf = index.leaves[leaf_number]
     clear_node(index.nodes[leaf.node])
     first_words = np.empty(slots.size, np.int64)
@@ -174,16 +186,17 @@ def fill_leaf(index, leaf_number, slots, subscriptions, idf, where, flags, draft
     for i in np.argsort(first_words):
         row, scale = subscriptions.rows[slots[i]], subscriptions.scales[slots[i]]
         order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, draft.words)
-        n_keys = list_member(leaf, row, scale, np.int64(leaf.n_members), where, flags, draft, n_keys)
-        x, y, z = write_member(index, leaf_number, subscriptions, slots[i], draft.words, where[0], flags)
+        n_keys = list_member(leaf, row, scale, np.int64(leaf.n_members), space, flags, draft, n_keys)
+        x, y, z = write_member(index, leaf_number, given, slots[i], draft.words)
         cover(index.nodes[leaf.node], x, y, z, least_bound(draft.words, row, scale, leaf.kind, flags))
     leaf.n_listed = leaf.n_members
     return np.sort(draft.keys[:n_keys])
 
 
 @allocating
-def absorb_members(index, leaf_number, subscriptions, idf, where, flags, draft):
+def absorb_members(index, leaf_number, given, draft):
     """Sorted keys of a leaf whose lists take in the members outside of them; the others keep their entries."""
+    subscriptions, idf, space, flags = given
     leaf = index.leaves[leaf_number]
     n_keys = 0
     for i in range(leaf.star_outside + leaf.star_inside):
@@ -206,14 +219,14 @@ def absorb_members(index, leaf_number, subscriptions, idf, where, flags, draft):
         if member.state & ALIVE:
             row, scale = subscriptions.rows[member.slot], subscriptions.scales[member.slot]
             order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, draft.words)
-            n_keys = list_member(leaf, row, scale, np.int64(local), where, flags, draft, n_keys)
+            n_keys = list_member(leaf, row, scale, np.int64(local), space, flags, draft, n_keys)
     leaf.n_listed = leaf.n_members
     return np.sort(draft.keys[:n_keys])
 
 
 @kernel
 def place_of(term, n_lists):
-    """Where a term's list would be in a hash table of so many places, were there no others."""
+    """Where a term's list would be in a hash table of `n_lists` places, were there no others."""
     return (((np.int64(term) * _SPREAD) & 0xFFFFFFFF) * n_lists) >> 32
 
 
@@ -279,8 +292,9 @@ def write_lists(index, leaf_number, keys):
 
 
 @kernel
-def append_members(index, slots, leaf_numbers, subscriptions, idf, where, flags, words, rest):
-    """Append subscriptions to the leaves that have room; what has none goes to `rest`: returns how many do."""
+def append_members(index, slots, leaf_numbers, given, words, rest):
+    """Append subscriptions to the leaves that have room; writes the others to `rest`, and returns their number."""
+    subscriptions, idf = given.subscriptions, given.idf
     n_rest = 0
     for i in range(slots.size):
         if leaf_numbers[i] < 0:
@@ -292,16 +306,16 @@ def append_members(index, slots, leaf_numbers, subscriptions, idf, where, flags,
             n_rest += 1
             continue
         order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, words)
-        x, y, z = write_member(index, leaf_numbers[i], subscriptions, slots[i], words, where[0], flags)
-        widen(index.nodes, leaf.node, x, y, z, least_bound(words, row, scale, leaf.kind, flags))
+        x, y, z = write_member(index, leaf_numbers[i], given, slots[i], words)
+        widen(index.nodes, leaf.node, x, y, z, least_bound(words, row, scale, leaf.kind, given.flags))
     return n_rest
 
 
 @kernel
-def bury_members(index, slots, touched):
-    """Mark members as dead; returns how many entries of `touched`, leaves that lost one, there are.
+def mark_dead(index, slots, touched):
+    """Mark members as dead, and write the leaves that lost one to `touched`; returns how many were written.
 
-    Paper: [STAMP] section VI-B: lists and bounds stay as they are until the leaf is built anew.
+    Paper: [STAMP] section VI-B: lists and bounds stay as they are until the leaf is rebuilt.
     """
     n = 0
     for slot in slots:

@@ -1,7 +1,9 @@
-"""The lists of a leaf become candidates, and later words thin them out as long as that pays: kernels.
+"""Reads the candidates of a leaf from its lists, and filters them by later words as long as that pays: kernels.
 
-A candidate is met first by its heaviest shared word. What its entry says, the bound
-on its place and the number of levels that it closes, is all that these steps need; members are not looked at.
+A candidate is met first by its heaviest shared word. Its entry holds the bound on its place and the number of levels
+that it closes. These steps need no more; members are not looked at.
+
+STAMP algorithms 1 to 3.
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ from nearcast.engines.similar.layout import (
 )
 from nearcast.jit import kernel, prefetch
 
-COST, VERIFY, FILTER = range(3)  # strategies, as kernels know them
+COST, VERIFY, FILTER = range(3)  # strategies, as kernels take them
 
 _VERIFY_COST = 6  # what verifying a candidate costs, if reading an entry costs 1
 _MOST_COUNTED = 200  # words; a count that stays here is still above every level
 
 
 @kernel
-def take_part(entries, start, n, reach, n_chosen, chosen, counts):
+def read_part(entries, start, n, reach, n_chosen, chosen, counts):
     """Read a part of a list up to the first bound out of reach; returns the entries read and all candidates so far."""
     for i in range(n):
         entry = np.int64(entries[start + i])
@@ -71,21 +73,21 @@ def read_lists(index, leaf, reach, is_inside, scratch):
         if found.least > reach:
             continue
         start = leaf.entry_start + found.start
-        token.n_outside, n_chosen = take_part(
+        token.n_outside, n_chosen = read_part(
             index.entries, start, found.n_outside, reach, n_chosen, scratch.chosen, scratch.counts
         )
         if is_inside:
-            token.n_inside, n_chosen = take_part(
+            token.n_inside, n_chosen = read_part(
                 index.entries, start + found.n_outside, found.n_inside, reach, n_chosen, scratch.chosen, scratch.counts
             )
         n_accessed += token.n_outside + token.n_inside
     start = leaf.entry_start
-    n_outside, n_chosen = take_part(
+    n_outside, n_chosen = read_part(
         index.entries, start, leaf.star_outside, reach, n_chosen, scratch.chosen, scratch.counts
     )
     n_inside = 0
     if is_inside:
-        n_inside, n_chosen = take_part(
+        n_inside, n_chosen = read_part(
             index.entries, start + leaf.star_outside, leaf.star_inside, reach, n_chosen, scratch.chosen, scratch.counts
         )
     scratch.counters[N_ACCESSED] += n_accessed + n_outside + n_inside
@@ -102,7 +104,7 @@ def count_part(entries, start, end, counts):
 
 
 @kernel
-def n_undecided(chosen, n_chosen, counts, level, shift):
+def n_droppable(chosen, n_chosen, counts, level, shift):
     """How many candidates are dropped at this level unless another shared word turns up."""
     n = 0
     for i in range(n_chosen):
@@ -151,7 +153,7 @@ def read_level(index, leaf, level, scratch):
 
 
 @kernel
-def filter_further(index, leaf, is_inside, n_chosen, scratch):
+def filter_by_levels(index, leaf, is_inside, n_chosen, scratch):
     """Drop candidates that share too few words, level by level, as long as that costs less than to verify them.
 
     Paper: [STAMP] section V-B, and V-C for the costs.
@@ -163,7 +165,7 @@ def filter_further(index, leaf, is_inside, n_chosen, scratch):
     shift = INSIDE_SHIFT if is_inside else OUTSIDE_SHIFT
     filtered = False
     for level in range(1, MOST_LEVELS + 1):
-        n_open = n_undecided(chosen, n_chosen, counts, level, shift)
+        n_open = n_droppable(chosen, n_chosen, counts, level, shift)
         if n_open == 0:
             break
         if strategy != FILTER:

@@ -23,25 +23,26 @@ from nearcast.engines.similar.layout import (
     N_LEAVES,
     N_PRUNED,
     N_VERIFIED,
+    NEAR_MEMBER,
     PROBE,
     TOKEN,
-    Known,
     Matches,
+    MatchInput,
     StampScratch,
 )
 from nearcast.engines.similar.match import match_steps
 from nearcast.engines.similar.prefixes import WORD
 from nearcast.engines.similar.settings import StampSettings
 from nearcast.engines.similar.stamp_index import StampIndex
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _STRATEGIES = {"cost": COST, "verify": VERIFY, "filter": FILTER}
 _FIRST_ROOM = 4096  # matches
-_MOST_ROOM = 1 << 18  # and so many for more than one event
+_MOST_ROOM = 1 << 18  # matches; only one event alone gets more
 
 
 class SimilarStamp:
-    """Tells which `Similar` subscriptions a message matches, by prefixes filed under region and word."""
+    """Finds which `Similar` subscriptions a message matches, by prefixes filed under region and word."""
 
     keeps_results = False
 
@@ -53,8 +54,8 @@ class SimilarStamp:
         self._scratch = StampScratch(
             self._search.dense(), np.zeros(MARKS, np.uint8), np.zeros(1, dtype=PROBE), np.zeros(0, dtype=WORD),
             np.zeros(0, dtype=TOKEN), np.zeros(0, np.int32), np.zeros(MOST_MEMBERS + 1, np.int64),
-            np.zeros(MOST_MEMBERS + 1), np.zeros(MOST_RANKED), np.zeros(MOST_MEMBERS + 1, np.uint8),
-            np.zeros(N_COUNTERS, np.int64), np.zeros(N_COUNTERS, np.int64),
+            np.zeros(MOST_MEMBERS + 1, dtype=NEAR_MEMBER), np.zeros(MOST_RANKED),
+            np.zeros(MOST_MEMBERS + 1, np.uint8), np.zeros(N_COUNTERS, np.int64), np.zeros(N_COUNTERS, np.int64),
         )  # fmt: skip
         self._room = _room(_FIRST_ROOM)
 
@@ -87,11 +88,11 @@ class SimilarStamp:
         if not len(self.table) or not arrivals.size:
             return NO_CHANGES
         self._prepare(int(messages.rows["n_terms"][arrivals].max()))
-        known = Known(messages, self.table.layout, self.context.vocabulary.idf, self._index.where)
+        given = MatchInput(messages, self.table.layout, self.context.vocabulary.idf, self._index.space)
         found: list[tuple[Ints, Ints, Floats]] = []
         event = 0
         while event < steps.arrivals.size:
-            after, n = match_steps(steps, event, known, self._index.layout, self._scratch, self._room)
+            after, n = match_steps(steps, event, given, self._index.layout, self._scratch, self._room)
             if n:
                 found.append((self._room.events[:n].copy(), self._room.slots[:n].copy(), self._room.scores[:n].copy()))
             if after == event or (after < steps.arrivals.size and self._room.slots.size < _MOST_ROOM):
@@ -104,7 +105,7 @@ class SimilarStamp:
         return Changes(events, slots, steps.arrivals[events], np.ones(events.size, np.int32), scores)
 
     def _prepare(self, n_words: int) -> None:
-        """Scratch for messages of up to so many words."""
+        """Grow the scratch for messages of up to `n_words` words."""
         scratch = self._scratch
         self._scratch = scratch._replace(
             dense=self._search.dense(),

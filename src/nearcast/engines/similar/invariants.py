@@ -1,4 +1,4 @@
-"""The index and the table go in; nothing comes out, unless the index contradicts itself or the table."""
+"""Asserts that the index agrees with itself and with the table of subscriptions."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _check_homes(index: StampIndex, subscriptions: PointLayout, used: Ints, idf:
     """Is every subscription filed where it belongs, and nothing else filed?"""
     layout, leaves = index.layout, np.empty((2, used.size), np.int64)
     words = new_draft(int(subscriptions.rows["n_terms"][used].max(initial=0)), 0).words  # a check changes nothing
-    choose_leaves(layout, used, subscriptions, idf, index.where[0], index.flags, words, leaves)
+    choose_leaves(layout, used, index.build_input(subscriptions, idf), words, leaves)
     filed = np.zeros(layout.homes.size, dtype=bool)
     filed[used] = True
     for kind, name in ((NEAR, "near"), (ANYWHERE, "anywhere")):
@@ -98,13 +98,14 @@ def _check_homes(index: StampIndex, subscriptions: PointLayout, used: Ints, idf:
                 leaf = layout.leaves[home >> 16]
                 member = layout.members[leaf["member_start"] + (home & LOCAL_MASK)]
                 assert leaf["kind"] == kind, "filed in a leaf of the wrong kind"
-                assert member["slot"] == slot, "a home is somebody else's"
+                assert member["slot"] == slot, "a home is another's"
                 assert member["state"] & ALIVE, "a home is a dead member's"
 
 
 @allocating
-def expected_entries(index, leaf_number, subscriptions, idf, where, flags, draft, bounds):
-    """Sorted keys of the living members in lists as they should be, and of all living members the smallest bounds."""
+def expected_entries(index, leaf_number, given, draft, bounds):
+    """Sorted keys that the living members should have in lists; writes the smallest bound of each to `bounds`."""
+    subscriptions, idf, space, flags = given
     leaf = index.leaves[leaf_number]
     n_keys = 0
     for local in range(leaf.n_members):
@@ -115,7 +116,7 @@ def expected_entries(index, leaf_number, subscriptions, idf, where, flags, draft
         order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, draft.words)
         bounds[local] = least_bound(draft.words, row, scale, leaf.kind, flags)
         if local < leaf.n_listed:
-            n_keys = list_member(leaf, row, scale, np.int64(local), where, flags, draft, n_keys)
+            n_keys = list_member(leaf, row, scale, np.int64(local), space, flags, draft, n_keys)
     return np.sort(draft.keys[:n_keys])
 
 
@@ -166,20 +167,20 @@ def _check_leaf(index: StampIndex, number: int, subscriptions: PointLayout, idf:
     assert np.array_equal(n_words[alive], rows["n_terms"])
     bounds = np.full(members.size, FARTHEST, np.int64)
     draft = new_draft(int(rows["n_terms"].max(initial=0)), int(rows["n_terms"].sum()) + rows.size)
-    keys = expected_entries(layout, number, subscriptions, idf, index.where, index.flags, draft, bounds)
+    keys = expected_entries(layout, number, index.build_input(subscriptions, idf), draft, bounds)
     actual = np.sort(_actual_entries(index, leaf))
     assert np.array_equal(keys, actual[alive[actual & LOCAL_MASK]]), "entries differ from those of the subscriptions"
     assert node["least"] <= bounds.min(initial=FARTHEST), "a bound is too high"
     for member, row, scale in zip(members[alive], rows, subscriptions.scales[slots], strict=True):
-        point = to_point(index.where[0], row["x"], row["y"])
+        point = to_point(index.space.metric, row["x"], row["y"])
         for side, value in zip("xyz", point, strict=True):
             assert node[side + "0"] <= value <= node[side + "1"], "a place lies outside its box"
         assert (member["y"], member["share"], member["weight"]) == (row["y"], scale["share"], scale["weight"]), (
             "a member differs"
         )
-        assert member["x"] == (wrap(row["x"]) if index.where[0] == HAVERSINE else row["x"]), "a place moved"
+        assert member["x"] == (wrap(row["x"]) if index.space.metric == HAVERSINE else row["x"]), "a place moved"
         assert member["tau"] == np.float32(scale["tau"]), "a threshold changed"
-        assert bool(member["state"] & ENDS) == (row["expires"] != FOREVER), "who ends is not known"
+        assert bool(member["state"] & ENDS) == (row["expires"] != FOREVER), "whether it expires differs"
         start = leaf["word_start"] + member["word_start"]
         packed = layout.terms[start : start + row["n_terms"]]
         words, ranks = packed & TERM_MASK, packed >> RANK_SHIFT

@@ -1,4 +1,4 @@
-"""The arrays of the engine: regions, leaves, their members with words, and their lists of members by word."""
+"""The index as arrays: regions, leaves, their members with words, and their lists of members by word."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ MEMBER = record(
     ("tau", "f4"),  # rounded
     ("slot", "i4"),
     ("word_start", "i4"),  # counted from the words of its leaf; they end where those of the next member start
-    ("n_anywhere", "u2"),  # so many of its first words suffice from any distance
+    ("n_anywhere", "u2"),  # how many of its first words suffice from any distance
     ("mode", "u1"),
     ("state", "u1"),  # ALIVE, STAR, ENDS: bits
 )
@@ -80,7 +80,8 @@ HOME = record(("near", "u4"), ("anywhere", "u4"))  # where a subscription is fil
 
 BY_X, BY_Y, EITHER, LEAF_AXIS = range(4)
 NEAR, ANYWHERE = range(2)  # kinds of leaf, and the nodes that are their roots
-ALIVE, STAR, ENDS = 1, 2, 4  # a member was not removed; it is listed under the dummy word; it expires some day
+FLAT, BY_REGION, BY_TEXT = 1, 2, 4  # flags: no regions; region-aware prefixes; spatio-textual prefixes
+ALIVE, STAR, ENDS = 1, 2, 4  # a member was not removed; it is filed under the dummy word; it expires some day
 MOST_WORDS = 65534  # of a member that is filed by region
 FARTHEST = 256  # above every bound
 NO_TERM = -1
@@ -94,7 +95,7 @@ BOUND_SHIFT, OUTSIDE_SHIFT, INSIDE_SHIFT, LOCAL_MASK = 24, 20, 16, 0xFFFF
 # A word of a member: its rank in the order of bytes (4 bits), its term.
 RANK_SHIFT, TERM_MASK, MOST_RANKED = 27, (1 << 27) - 1, 16
 
-MARKS = 8192  # a power of 2; so many bytes stay in the nearest cache
+MARKS = 8192  # a power of 2; that many bytes stay in the nearest cache
 
 # positions in `counters`
 N_ARRIVALS, N_ACCESSED, N_CANDIDATES, N_ANSWERS = range(4)
@@ -103,7 +104,7 @@ N_COUNTERS = 8
 
 
 class StampLayout(NamedTuple):
-    """Everything that is filed."""
+    """The whole index."""
 
     nodes: Array  # NODE[]: the two trees of regions
     leaves: Array  # LEAF[]
@@ -131,6 +132,11 @@ PROBE = record(
     ("strategy", "i4"),
 )
 
+NEAR_MEMBER = record(
+    ("place", "f8"),  # its spatial similarity
+    ("local", "i8"),  # its position in the leaf
+)
+
 TOKEN = record(
     ("term", "i4"),
     ("at", "i4"),  # its list in the leaf at hand, or -1
@@ -140,13 +146,22 @@ TOKEN = record(
 )
 
 
-class Known(NamedTuple):
-    """What matching reads beside the index."""
+class MatchInput(NamedTuple):
+    """What matching reads besides the index."""
 
     messages: MessageLayout
     subscriptions: PointLayout
     idf: Floats
-    where: SpaceInput
+    space: SpaceInput
+
+
+class BuildInput(NamedTuple):
+    """What building reads besides the index."""
+
+    subscriptions: PointLayout
+    idf: Floats
+    space: SpaceInput
+    flags: int  # FLAT, BY_REGION, BY_TEXT: bits
 
 
 class StampScratch(NamedTuple):
@@ -158,8 +173,8 @@ class StampScratch(NamedTuple):
     words: Array  # WORD[]: its words, heaviest first
     tokens: Array  # TOKEN[]: the same, and how far their lists were read
     stack: Ints  # int32[]: nodes still to visit
-    chosen: Longs  # int64[65,536]: entries of the candidates of a leaf, then their members
-    places: Floats  # float64[65,536]: spatial similarity of each
+    chosen: Longs  # int64[65,536]: entries of the candidates of a leaf
+    near: Array  # NEAR_MEMBER[65,536]: members of the leaf whose places are near enough
     ranked: Floats  # float64[MOST_RANKED]: weights of a member's words in the order of bytes
     counts: npt.NDArray[np.uint8]  # uint8[65,536]: words that each member of a leaf shares, all zeros between leaves
     counters: Longs  # int64[N_COUNTERS]

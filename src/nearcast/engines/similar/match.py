@@ -1,13 +1,15 @@
-"""A message and the filed subscriptions in, who matches out: the walk through the regions.
+"""Finds who matches a message, in a walk through both trees of regions: kernels.
 
-A leaf is read in four steps: its lists give candidates; later words may thin them out; so do their places; and what is
-left is settled by its score.
+A leaf is read in four steps: its lists give candidates, later words may filter them, then their places do, and what is
+left is verified by its score.
+
+STAMP algorithm 2.
 """
 
 from __future__ import annotations
 
 from nearcast.columns.scores import gather, scatter
-from nearcast.engines.similar.candidates import VERIFY, filter_further, read_lists
+from nearcast.engines.similar.candidates import VERIFY, filter_by_levels, read_lists
 from nearcast.engines.similar.layout import (
     ANYWHERE,
     FARTHEST,
@@ -20,7 +22,7 @@ from nearcast.engines.similar.layout import (
 )
 from nearcast.engines.similar.prefixes import order_words
 from nearcast.engines.similar.region_tree import inside, nearest_similarity
-from nearcast.engines.similar.verify import settle, weigh
+from nearcast.engines.similar.verify import filter_by_place, verify_candidates
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import HAVERSINE, cos_lat, wrap
 from nearcast.space.hilbert import squared_limit, to_point
@@ -28,11 +30,11 @@ from nearcast.text.similarity import WEIGHTED
 
 
 @kernel
-def take_message(known, message, event, clock, scratch):
-    """Scatter a message, and put its words into `tokens`, heaviest first, like those of subscriptions."""
-    messages, metric, max_distance = known.messages, known.where[0], known.where[1]
-    scatter(messages.terms, messages.counts, message.term_start, message.n_terms, known.idf, scratch.dense)
-    order_words(messages.terms, message.term_start, message.n_terms, known.idf, WEIGHTED, scratch.words)
+def prepare_message(given, message, event, clock, scratch):
+    """Scatter a message, and write its words to `tokens`, heaviest first, like those of subscriptions."""
+    messages, metric, max_distance = given.messages, given.space.metric, given.space.max_distance
+    scatter(messages.terms, messages.counts, message.term_start, message.n_terms, given.idf, scratch.dense)
+    order_words(messages.terms, message.term_start, message.n_terms, given.idf, WEIGHTED, scratch.words)
     for i in range(message.n_terms):
         scratch.tokens[i].term = scratch.words[i].term
         scratch.marks[scratch.words[i].term & (MARKS - 1)] = 1
@@ -49,15 +51,15 @@ def take_message(known, message, event, clock, scratch):
 
 
 @kernel
-def release_message(known, message, scratch):
-    """Leave the scratch as it was before `take_message`."""
-    gather(known.messages.terms, message.term_start, message.n_terms, scratch.dense)
+def clear_message(given, message, scratch):
+    """Leave the scratch as it was before `prepare_message`."""
+    gather(given.messages.terms, message.term_start, message.n_terms, scratch.dense)
     for i in range(message.n_terms):
         scratch.marks[scratch.tokens[i].term & (MARKS - 1)] = 0
 
 
 @kernel
-def visit(root, index, known, message, scratch, out, n):
+def visit_tree(root, index, given, message, scratch, out, n):
     """Write who in a tree of regions matches a message, from position n on; returns the end, or NEED_ROOM.
 
     Paper: [STAMP] algorithm 2.
@@ -80,18 +82,18 @@ def visit(root, index, known, message, scratch, out, n):
         is_inside = inside(leaf, probe.lon, probe.lat)
         n_chosen = read_lists(index, leaf, int(place * FARTHEST), is_inside, scratch)
         if probe.strategy != VERIFY:
-            n_chosen = filter_further(index, leaf, is_inside, n_chosen, scratch)
-        n_chosen = weigh(index, leaf, n_chosen, scratch)
+            n_chosen = filter_by_levels(index, leaf, is_inside, n_chosen, scratch)
+        n_near = filter_by_place(index, leaf, n_chosen, scratch)
         counters[N_LEAVES] += 1
-        if n + n_chosen > out.slots.size:
+        if n + n_near > out.slots.size:
             return NEED_ROOM
-        n = settle(index, leaf, n_chosen, known, message, scratch, out, n)
+        n = verify_candidates(index, leaf, n_near, given, message, scratch, out, n)
     return n
 
 
 @kernel
-def match_steps(steps, first, known, index, scratch, out):
-    """Write who matches the arrivals from event `first` on; returns the event to go on with and the number written.
+def match_steps(steps, first, given, index, scratch, out):
+    """Write who matches the arrivals from event `first` on; returns the event to continue with and the number written.
 
     Stops at the event for which there is no room; what was counted for it is taken back.
     """
@@ -99,13 +101,13 @@ def match_steps(steps, first, known, index, scratch, out):
     for event in range(first, steps.arrivals.size):
         if steps.arrivals[event] < 0:
             continue
-        message = known.messages.rows[steps.arrivals[event]]
-        take_message(known, message, event, steps.clocks[event], scratch)
+        message = given.messages.rows[steps.arrivals[event]]
+        prepare_message(given, message, event, steps.clocks[event], scratch)
         end = n
         for root in (NEAR, ANYWHERE):
             if end != NEED_ROOM:
-                end = visit(root, index, known, message, scratch, out, end)
-        release_message(known, message, scratch)
+                end = visit_tree(root, index, given, message, scratch, out, end)
+        clear_message(given, message, scratch)
         if end == NEED_ROOM:
             for i in range(scratch.counters.size):
                 scratch.counters[i] = scratch.before[i]

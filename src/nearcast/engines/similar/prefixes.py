@@ -1,7 +1,9 @@
-"""The words of a subscription become its prefixes: which positions are filed, with which bounds and levels: kernels.
+"""Computes the prefixes of a subscription: which words are filed, with which bounds and levels: kernels.
 
 Words are ordered by weight, heaviest first, equal ones by term. If position i is the first that a message shares, no
 more than the share of the words from i on, its **suffix**, is shared. All prefixes follow from that.
+
+STAMP sections III to V.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, record
-from nearcast.engines.similar.bounds import best_text, counts_words, least_share, loose, needed_text
+from nearcast.engines.similar.bounds import best_text, counts_words, least_share, needed_text, slack_for
 from nearcast.engines.similar.layout import FARTHEST, MOST_LEVELS
 from nearcast.jit import kernel
 
@@ -19,16 +21,16 @@ WORD = record(("weight", "f8"), ("share", "f8"), ("suffix", "f8"), ("term", "i4"
 
 
 class Draft(NamedTuple):
-    """What filing works with."""
+    """Scratch of the kernels that write."""
 
     words: Array  # WORD[]: of the subscription at hand, heaviest first, and one beyond the end
     inside: Ints  # int32[MOST_LEVELS + 1]: where the levels end for messages inside the region
     outside: Ints  # int32[MOST_LEVELS + 1]: and for those outside
-    keys: Longs  # int64[]: entries of a leaf on their way into its lists
+    keys: Longs  # int64[]: entries of a leaf that are to be written to its lists
 
 
 def new_draft(n_words: int, n_keys: int) -> Draft:
-    """Scratch for subscriptions of up to so many words, and so many keys."""
+    """Scratch for subscriptions of up to `n_words` words, and up to `n_keys` keys."""
     levels = [np.zeros(MOST_LEVELS + 1, np.int32) for _ in range(2)]
     return Draft._make([np.zeros(n_words + 1, dtype=WORD), *levels, np.zeros(n_keys, np.int64)])
 
@@ -77,16 +79,16 @@ def prefix_end(words, n_terms, mode, delta, tau, place):
         return 0
     end = 0
     while end < n_terms and (
-        delta * best_text(mode, words[end].suffix) + (1.0 - delta) * place >= tau - loose(n_terms)
+        delta * best_text(mode, words[end].suffix) + (1.0 - delta) * place >= tau - slack_for(n_terms)
     ):
         end += 1
     return end
 
 
 @kernel
-def star_holds(delta, tau, place):
+def place_suffices(delta, tau, place):
     """May a subscription match without a shared word when the spatial similarity is at most `place`?"""
-    return (1.0 - delta) * place >= tau - loose(0)
+    return (1.0 - delta) * place >= tau - slack_for(0)
 
 
 @kernel
@@ -118,7 +120,7 @@ def close_levels(words, n_terms, base, mode, delta, tau, place, ends):
     """
     if delta == 0.0:
         return 0
-    slack = loose(n_terms)
+    slack = slack_for(n_terms)
     need = least_share(mode, needed_text(delta, tau, place, slack)) * (1.0 - 1e-12) - slack
     n_levels = 0
     heaviest = 0.0

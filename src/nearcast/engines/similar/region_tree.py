@@ -1,4 +1,4 @@
-"""Two trees of regions over the leaves: the leaf of a place, and the bounds that let whole regions be passed by.
+"""Two trees of regions over the leaves: they find the leaf of a place, and bounds that let a message skip regions.
 
 One tree cuts places at their median, again and again, until a region has no more than `fanout` subscriptions; places
 that cannot be told apart are put on EITHER side. The other tree holds what a message may match from anywhere: it only
@@ -36,7 +36,7 @@ def cover(node, x, y, z, bound):
 
 @kernel
 def widen(nodes, at, x, y, z, bound):
-    """Let a node and all above it cover a point and a bound: both only grow until the leaf is built anew.
+    """Let a node and all above it cover a point and a bound: both only grow until the leaf is rebuilt.
 
     Paper: [STAMP] section VI-B.
     """
@@ -72,7 +72,7 @@ def nearest_similarity(node, probe):
     """The largest spatial similarity that a message can have to anything in the box of a node.
 
     Paper: [STAMP] equation 7.
-    Departs: measures straight lines through the ground, which need no trigonometry; see `window.curve`.
+    Departs: measures straight lines through the ground, which need no trigonometry; see `space/hilbert.py`.
     """
     distance = at_least(probe.metric, box_squared(probe.x, probe.y, probe.z, node))
     return 1.0 - distance / probe.max_distance * (1.0 - 1e-12)

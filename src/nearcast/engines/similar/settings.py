@@ -1,4 +1,4 @@
-"""What can be set about `SimilarStamp`: the size of a region, which filters are on, and how candidates are settled."""
+"""What can be set about `SimilarStamp`: the size of a region, which filters are on, and how candidates are verified."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STRATEGIES = ("cost", "verify", "filter")
 
 @dataclass(frozen=True, slots=True)
 class StampSettings:
-    """How subscriptions are filed and candidates are settled. Answers are the same for all settings.
+    """How subscriptions are filed and candidates are verified. Answers are the same for all settings.
 
     Parameters
     ----------

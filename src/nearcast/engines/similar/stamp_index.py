@@ -1,4 +1,4 @@
-"""Subscriptions by region and word: the arrays behind the kernels, how they grow, and how leaves split and merge."""
+"""`StampIndex` files subscriptions by region and word: it owns the arrays, grows them, splits and merges leaves."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, Slots, State, with_room
 from nearcast.columns.subscription_tables import PointLayout
-from nearcast.engines.similar.block_pool import Pool, with_headroom
+from nearcast.engines.similar.block_pool import BlockPool, with_headroom
 from nearcast.engines.similar.build import (
-    BY_REGION,
-    BY_TEXT,
-    FLAT,
     absorb_members,
     append_members,
-    bury_members,
     choose_leaves,
     count_lists,
     fill_leaf,
+    mark_dead,
     write_lists,
 )
 from nearcast.engines.similar.layout import (
     ALIVE,
     ANYWHERE,
+    BY_REGION,
+    BY_TEXT,
     BY_X,
     BY_Y,
     EITHER,
     FARTHEST,
+    FLAT,
     HOME,
     LEAF,
     LEAF_AXIS,
@@ -39,6 +39,7 @@ from nearcast.engines.similar.layout import (
     NODE,
     NOWHERE,
     TERM_MASK,
+    BuildInput,
     StampLayout,
 )
 from nearcast.engines.similar.prefixes import Draft, new_draft
@@ -47,9 +48,9 @@ from nearcast.engines.similar.settings import StampSettings
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.space import Space
 
-_TAIL = 16  # a leaf has room for a sixteenth of its members more before it is built anew
+_TAIL = 16  # a leaf has room for a sixteenth of its members more before it is rebuilt
 _LEAST_TAIL = 16
-_DEAD = 4  # a leaf is built anew when a quarter of its members is dead
+_DEAD = 4  # a leaf is rebuilt when a quarter of its members is dead
 _MOST_LISTED = MOST_MEMBERS * _TAIL // (_TAIL + 1) - _LEAST_TAIL  # members of a leaf when it is built
 _MOST_LEAVES = 65535  # homes have 16 bits for one
 _POOLS: dict[str, dict[str, Any]] = {
@@ -61,20 +62,20 @@ _POOLS: dict[str, dict[str, Any]] = {
 
 
 class StampIndex:
-    """Everything that is filed, of subscriptions that `table` holds."""
+    """The subscriptions of a table, filed by region and word."""
 
     def __init__(self, space: Space, settings: StampSettings) -> None:
         self.settings = settings
-        self.where = space.kernel_input
+        self.space = space.kernel_input
         self._draft = new_draft(0, 0)
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
         self._nodes, self._leaves = np.zeros(0, dtype=NODE), np.zeros(0, dtype=LEAF)
         self._homes = np.zeros(0, dtype=HOME)
         self._node_slots, self._leaf_slots = Slots(), Slots()
-        self.pools = {name: Pool(**dtypes) for name, dtypes in _POOLS.items()}
+        self.pools = {name: BlockPool(**dtypes) for name, dtypes in _POOLS.items()}
         for root in (NEAR, ANYWHERE):
             self._new_leaf(self._new_node(-1), root, (-math.inf, -math.inf, math.inf, math.inf))
 
@@ -121,10 +122,14 @@ class StampIndex:
             + (BY_TEXT if settings.text_prefixes else 0)
         )
 
+    def build_input(self, subscriptions: PointLayout, idf: Array) -> BuildInput:
+        """What kernels that write read besides the index."""
+        return BuildInput(subscriptions, idf, self.space, self.flags)
+
     # Filing
 
     def draft(self, slots: Ints, subscriptions: PointLayout, n_keys: int = 0) -> Draft:
-        """Scratch for a kernel that orders the words of these subscriptions and writes up to so many keys.
+        """Scratch for a kernel that orders the words of these subscriptions and writes up to `n_keys` keys.
 
         It is no part of the state: every call asks for what it needs, whatever earlier ones have left.
         """
@@ -140,24 +145,24 @@ class StampIndex:
             self._homes = with_headroom(self._homes, n)
             self._homes[n_homes:] = (NOWHERE, NOWHERE)
         words = self.draft(slots, subscriptions).words
+        given = self.build_input(subscriptions, idf)
         leaves = np.empty((2, slots.size), np.int64)
-        choose_leaves(self.layout, slots, subscriptions, idf, self.where[0], self.flags, words, leaves)
+        choose_leaves(self.layout, slots, given, words, leaves)
         rest = np.empty(slots.size, np.int64)
         for kind in (NEAR, ANYWHERE):
-            n = append_members(
-                self.layout, slots, leaves[kind], subscriptions, idf, self.where, self.flags, words, rest
-            )
+            n = append_members(self.layout, slots, leaves[kind], given, words, rest)
             for leaf, own in _groups(leaves[kind][rest[:n]]):
-                self._add(leaf, slots[rest[:n][own]], subscriptions, idf)
+                self._add(leaf, slots[rest[:n][own]], given)
         self._compact_if_wasteful()
 
     def remove(self, slots: Ints, subscriptions: PointLayout, idf: Array) -> None:
         """Take subscriptions out; they are still in the table."""
         touched = np.empty(2 * slots.size, np.int64)
-        n = bury_members(self.layout, slots, touched)
+        n = mark_dead(self.layout, slots, touched)
+        given = self.build_input(subscriptions, idf)
         for leaf in np.unique(touched[:n]).tolist():
             if self._leaves["n_dead"][leaf] * _DEAD > self._leaves["n_members"][leaf]:
-                self._reclaim(leaf, subscriptions, idf)
+                self._reclaim(leaf, given)
         self._compact_if_wasteful()
 
     def _alive(self, leaf: int, first: int = 0) -> Ints:
@@ -167,8 +172,8 @@ class StampIndex:
         slots: Ints = members["slot"][members["state"] & ALIVE != 0]
         return slots
 
-    def _reclaim(self, leaf: int, subscriptions: PointLayout, idf: Array) -> None:
-        """Build a leaf anew without its dead, together with its sibling as long as both are small."""
+    def _reclaim(self, leaf: int, given: BuildInput) -> None:
+        """Rebuild a leaf without its dead, together with its sibling as long as both are small."""
         slots = self._alive(leaf)
         kind = int(self._leaves["kind"][leaf])
         while (parent := int(self._nodes["parent"][self._leaves["node"][leaf]])) >= 0:
@@ -182,17 +187,17 @@ class StampIndex:
                 break
             other = int(self._nodes["leaf"][sibling])
             together = np.concatenate([slots, self._alive(other)])
-            if 3 * together.size > 2 * self._most(kind):
+            if 3 * together.size > 2 * self._max_members(kind):
                 break
             cell = _hull(self._cell(leaf), self._cell(other))
             self._drop_leaf(leaf)
             self._drop_leaf(other)
             self._node_slots.give(np.array(children, dtype=np.int32))
             leaf, slots = self._new_leaf(parent, kind, cell), together
-        self._rebuild(leaf, slots, subscriptions, idf)
+        self._rebuild(leaf, slots, given)
 
     def _splice(self, parent: int, child: int) -> None:
-        """Let an inner node take the place of its parent, whose other child is gone."""
+        """Let a node take the place of its parent, whose other child is gone."""
         nodes = self._nodes
         other = int(nodes["high"][parent]) if child == nodes["low"][parent] else int(nodes["low"][parent])
         above = nodes["parent"][parent]
@@ -205,7 +210,7 @@ class StampIndex:
         self._node_slots.give(np.array([child, other], dtype=np.int32))
         narrow(nodes, parent)
 
-    def _most(self, kind: int) -> int:
+    def _max_members(self, kind: int) -> int:
         """Most members of a leaf when it is built."""
         return min(self.settings.fanout, _MOST_LISTED) if kind == NEAR else _MOST_LISTED
 
@@ -240,21 +245,22 @@ class StampIndex:
         self._leaves[leaf] = np.zeros((), dtype=LEAF)
         self._leaf_slots.give(np.array([leaf], dtype=np.int32))
 
-    def _blocks(self, leaf: int) -> list[tuple[Pool, int, int]]:
+    def _blocks(self, leaf: int) -> list[tuple[BlockPool, int, int]]:
         """Start and size of what a leaf owns of each pool."""
         row = self._leaves[leaf]
         return [(pool, int(row[f"{name}_start"]), int(row[f"{name}_room"])) for name, pool in self.pools.items()]
 
-    def _take(self, leaf: int, name: str, n: int) -> None:
-        """Give a leaf a block of at least n rows; the one that it had is not given back."""
+    def _allocate(self, leaf: int, name: str, n: int) -> None:
+        """Give a leaf a block of at least n rows; the caller gives back the one that it had."""
         self._leaves[f"{name}_start"][leaf], self._leaves[f"{name}_room"][leaf] = self.pools[name].take(n)
 
-    def _add(self, leaf: int, slots: Ints, subscriptions: PointLayout, idf: Array) -> None:
+    def _add(self, leaf: int, slots: Ints, given: BuildInput) -> None:
         """Add members for which a leaf has no room: to its lists if it stays whole, else it is split."""
+        subscriptions = given.subscriptions
         row = self._leaves[leaf]
         n_members, n_words = int(row["n_members"]), int(row["n_words"])
-        if n_members + slots.size > self._most(int(row["kind"])):
-            self._rebuild(leaf, np.concatenate([self._alive(leaf), slots]), subscriptions, idf)
+        if n_members + slots.size > self._max_members(int(row["kind"])):
+            self._rebuild(leaf, np.concatenate([self._alive(leaf), slots]), given)
             return
         old = self._blocks(leaf)
         self._make_room(leaf, n_members + slots.size, n_words + int(subscriptions.rows["n_terms"][slots].sum()))
@@ -263,29 +269,29 @@ class StampIndex:
             for array in pool.arrays.values():
                 array[to : to + n] = array[start : start + n]
         layout, draft = self.layout, self.draft(slots, subscriptions)
-        into, nobody = np.full(slots.size, leaf, np.int64), np.empty(0, np.int64)
-        append_members(layout, slots, into, subscriptions, idf, self.where, self.flags, draft.words, nobody)
+        into, rest = np.full(slots.size, leaf, np.int64), np.empty(0, np.int64)
+        append_members(layout, slots, into, given, draft.words, rest)
         listed, n_all = int(self._leaves["n_listed"][leaf]), int(self._leaves["n_words"][leaf])
         n_new = n_members + slots.size - listed
         unlisted = self._alive(leaf, listed)  # those that come now, and some that came before
         draft = self.draft(unlisted, subscriptions, int(self._leaves["n_entries"][leaf]) + n_all + n_new)
-        keys = absorb_members(layout, leaf, subscriptions, idf, self.where, self.flags, draft)
-        self._list(leaf, keys)
+        keys = absorb_members(layout, leaf, given, draft)
+        self._write_lists(leaf, keys)
         for pool, start, size in old:
             pool.give(start, size)
 
-    def _rebuild(self, leaf: int, slots: Ints, subscriptions: PointLayout, idf: Array) -> None:
+    def _rebuild(self, leaf: int, slots: Ints, given: BuildInput) -> None:
         """Make these the members of a leaf, or of the leaves that it is split into."""
-        rows = subscriptions.rows
+        rows = given.subscriptions.rows
         waiting = [(leaf, slots)]
         while waiting:
             leaf, slots = waiting.pop()
             kind = int(self._leaves["kind"][leaf])
             halves = None
-            if slots.size > self._most(kind) and (self.n_leaves < _MOST_LEAVES - 1):
-                halves = self._halves(kind, rows["x"][slots], rows["y"][slots])
+            if slots.size > self._max_members(kind) and (self.n_leaves < _MOST_LEAVES - 1):
+                halves = self._cut(kind, rows["x"][slots], rows["y"][slots])
             if halves is None:
-                self._build(leaf, slots, subscriptions, idf)
+                self._build(leaf, slots, given)
                 continue
             axis, cut, is_high = halves
             at, cell = int(self._leaves["node"][leaf]), self._cell(leaf)
@@ -302,11 +308,11 @@ class StampIndex:
             node = self._nodes[at]
             node["axis"], node["cut"], node["low"], node["high"] = axis, cut, *children
 
-    def _halves(self, kind: int, x: Array, y: Array) -> tuple[int, float, Array] | None:
+    def _cut(self, kind: int, x: Array, y: Array) -> tuple[int, float, Array] | None:
         """Where to cut places in two: axis, place of the cut and who is beyond; None if they must stay together."""
         if kind == NEAR:
             wide = 1.0
-            if self.where[0] == HAVERSINE:
+            if self.space.metric == HAVERSINE:
                 far = np.flatnonzero((x < -180.0) | (x >= 180.0))
                 x[far] = [wrap(value) for value in x[far].tolist()]
                 wide = math.cos(math.radians(float(np.median(y))))
@@ -320,8 +326,9 @@ class StampIndex:
             return EITHER, 0.0, np.arange(x.size) >= _MOST_LISTED
         return None
 
-    def _build(self, leaf: int, slots: Ints, subscriptions: PointLayout, idf: Array) -> None:
-        """Write a leaf anew."""
+    def _build(self, leaf: int, slots: Ints, given: BuildInput) -> None:
+        """Write a leaf and its lists from these members."""
+        subscriptions = given.subscriptions
         for pool, start, size in self._blocks(leaf):
             pool.give(start, size)
         n_words = int(subscriptions.rows["n_terms"][slots].sum())
@@ -329,21 +336,21 @@ class StampIndex:
         row = self._leaves[leaf]
         row["n_members"] = row["n_words"] = row["n_dead"] = 0
         self._make_room(leaf, slots.size, n_words)
-        self._list(leaf, fill_leaf(self.layout, leaf, slots, subscriptions, idf, self.where, self.flags, draft))
+        self._write_lists(leaf, fill_leaf(self.layout, leaf, slots, given, draft))
         narrow(self._nodes, int(row["node"]))
 
     def _make_room(self, leaf: int, n_members: int, n_words: int) -> None:
         """Blocks for members and words of a leaf, and for some that come later."""
         tail = max(_LEAST_TAIL, n_members // _TAIL) if n_members else 0
-        self._take(leaf, "member", n_members + tail)
-        self._take(leaf, "word", n_words + tail * math.ceil(n_words / max(1, n_members)))
+        self._allocate(leaf, "member", n_members + tail)
+        self._allocate(leaf, "word", n_words + tail * math.ceil(n_words / max(1, n_members)))
 
-    def _list(self, leaf: int, keys: Longs) -> None:
+    def _write_lists(self, leaf: int, keys: Longs) -> None:
         """Write the lists of a leaf from sorted keys."""
         n_lists = count_lists(keys)
         self._leaves["n_lists"][leaf] = n_lists + n_lists // 5 + 1 if n_lists else 0
-        self._take(leaf, "entry", keys.size)
-        self._take(leaf, "list", int(self._leaves["n_lists"][leaf]))
+        self._allocate(leaf, "entry", keys.size)
+        self._allocate(leaf, "list", int(self._leaves["n_lists"][leaf]))
         write_lists(self.layout, leaf, keys)
 
     def _compact_if_wasteful(self) -> None:

@@ -1,7 +1,7 @@
-"""Candidates become answers: by their places, then by their words, both as the leaf has them: kernels.
+"""Verifies candidates, by their places and then by their words, both as the leaf has them: kernels.
 
-A leaf keeps of each member all that its score is made of, so an answer costs no look at the table, which would be one
-at memory far away. Scores are computed by the kernels that `engines.checks` computes them by, from the same numbers.
+A leaf keeps of each member all that its score is made of, so that an answer needs no read of the table, which is far
+away in memory. Scores come from the same kernels and the same numbers as in `engines/exact.py`.
 """
 
 from __future__ import annotations
@@ -71,14 +71,15 @@ def words_end(members, leaf, local):
 
 
 @kernel
-def weigh(index, leaf, n_chosen, scratch):
-    """Thin out the candidates of a leaf, and the members that are in no list, by their places; returns how many stay.
+def filter_by_place(index, leaf, n_chosen, scratch):
+    """Filter the candidates of a leaf, and the members that are in no list, by their places; returns how many are left.
 
-    `chosen` then holds members, `places` their spatial similarities.
+    Those go to `scratch.near`, with their spatial similarities.
 
     Paper: [STAMP] lemma 2.
     """
-    probe, chosen, counts, places = scratch.probe[0], scratch.chosen, scratch.counts, scratch.places
+    probe, chosen, counts = scratch.probe[0], scratch.chosen, scratch.counts
+    near = scratch.near
     members, terms, start, n_listed = index.members, index.terms, leaf.member_start, leaf.n_listed
     for i in range(n_chosen):
         local = chosen[i] & LOCAL_MASK
@@ -100,17 +101,17 @@ def weigh(index, leaf, n_chosen, scratch):
         if place * FARTHEST < bound or similar_score(member.share, text, place) < float(member.tau) - _ROUNDED:
             continue
         prefetch(terms, leaf.word_start + member.word_start)
-        chosen[n], places[n] = local, place
+        near[n].local, near[n].place = local, place
         n += 1
     scratch.counters[N_CANDIDATES] += n
     return n
 
 
 @kernel
-def is_ours(kind, member, first, n_words):
-    """Is it this leaf's part to tell of a member whose first shared word is `first`, `n_words` for none?
+def reports_member(kind, member, first, n_words):
+    """Does this leaf report a member whose first shared word is `first`, or `n_words` for none?
 
-    Of the leaves that know a subscription, only the one tells of it where its first shared word is filed.
+    Of the leaves that hold a subscription, only the one where its first shared word is filed reports it.
     """
     if first == n_words:
         return member.state & STAR != 0
@@ -120,23 +121,23 @@ def is_ours(kind, member, first, n_words):
 
 
 @kernel
-def settle(index, leaf, n_chosen, known, message, scratch, out, n):
+def verify_candidates(index, leaf, n_near, given, message, scratch, out, n):
     """Write the candidates whose score reaches tau; returns the number written so far.
 
-    Where the leaf does not know enough, the table decides: if tau is so near that its rounding matters, if the
+    Where the leaf has too little, the table decides: if tau is so near that its rounding matters, if the
     subscription expires, or if a sum of weights, which must be taken in the order of the words, has too many.
 
     Paper: [STAMP] function VERIFY.
-    Departs: looks at all words, to have the score and to see whether another leaf has found the member.
+    Departs: looks at all words, to have the score and to see whether another leaf reports the member.
     """
     before = n
-    probe, chosen, places, dense, marks = scratch.probe[0], scratch.chosen, scratch.places, scratch.dense, scratch.marks
+    probe, near, dense, marks = scratch.probe[0], scratch.near, scratch.dense, scratch.marks
     members, terms, start, kind = index.members, index.terms, leaf.member_start, leaf.kind
-    rows, scales, row_terms, _ = known.subscriptions
-    idf, where = known.idf, known.where
+    rows, scales, row_terms, _ = given.subscriptions
+    idf, space = given.idf, given.space
     events, slots, scores = out.events, out.slots, out.scores
-    for i in range(n_chosen):
-        local = chosen[i]
+    for i in range(n_near):
+        local = near[i].local
         member = members[start + local]
         n_words = words_end(members, leaf, local) - member.word_start
         weight, n_shared, first = 0.0, 0, n_words
@@ -147,19 +148,19 @@ def settle(index, leaf, n_chosen, known, message, scratch, out, n):
                     first = j
                 weight += idf[term]
                 n_shared += 1
-        if not is_ours(kind, member, first, n_words):
+        if not reports_member(kind, member, first, n_words):
             continue
         if n_shared > _ANY_ORDER and n_words <= MOST_RANKED:
             weight = ordered_weight(terms, leaf.word_start + member.word_start, n_words, idf, dense, scratch.ranked)
         mode, tau = np.int32(member.mode), float(member.tau)
         text = tsim(mode, weight, n_shared, member.weight, probe.weight, np.int32(n_words), probe.n_terms)
-        score = similar_score(member.share, text, places[i])
+        score = similar_score(member.share, text, near[i].place)
         if score < tau - _ROUNDED:
             continue
         unordered = n_shared > _ANY_ORDER and n_words > MOST_RANKED
         if score < tau + _ROUNDED or unordered or member.state & ENDS != 0:
             row, scale = rows[member.slot], scales[member.slot]
-            score = similarity_of(row, scale, row_terms, message, where, idf, dense)
+            score = similarity_of(row, scale, row_terms, message, space, idf, dense)
             if score < scale.tau or row.expires <= probe.clock:
                 continue
         events[n], slots[n], scores[n] = probe.event, member.slot, score

@@ -16,7 +16,7 @@ from nearcast.engines.topk.layout import CANDIDATE, MANY
 from nearcast.engines.topk.match import Probe
 from nearcast.engines.topk.settings import SkypeSettings
 from nearcast.engines.topk.skype_index import SkypeIndex
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _FIRST_ROOM = 1024
 

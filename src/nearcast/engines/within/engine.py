@@ -27,7 +27,7 @@ from nearcast.engines.within.match import (
 )
 from nearcast.engines.within.moving.answers import MoveAnswers
 from nearcast.engines.within.settings import ApTreeSettings
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 
 class WithinApTree:

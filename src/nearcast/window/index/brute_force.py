@@ -1,6 +1,8 @@
-"""The message index that tries every message: same questions, same answers, no structure. It judges `index.py`."""
+"""A message index that tries every message: same questions, same answers, no structure. It judges `index.py`."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,46 +12,57 @@ from nearcast.columns.scores import dot, topk_score
 from nearcast.jit import kernel
 from nearcast.space.distance import distance, ssim
 from nearcast.space.space import Space
-from nearcast.window.index.candidates import holds, lies_inside
-from nearcast.window.index.query import ALL, ANY, BY_SCORE, Moment, Question
-from nearcast.window.index.segments import is_alive
+from nearcast.window.index.candidates import holds_term, in_area
+from nearcast.window.index.query import ALL, ANY, BY_SCORE, Area, Moment, Question, is_alive, n_held
+
+
+class StoredMessages(NamedTuple):
+    """What is filed."""
+
+    slots: Ints
+    sequences: Longs  # int64[n]: another sequence in the slot's row: the message is dead
+
+
+class WordWeights(NamedTuple):
+    """Weights by term."""
+
+    idf: Floats  # float64[n_terms]
+    dense: Floats  # float64[n_terms]: those of the question, else 0
 
 
 @kernel
-def score_all(messages, stored, space, idf, question, dense, moment, keys):
+def score_all(messages, stored, space, words, question, n_words, moment, keys):
     """Write the key of every stored message, smaller is better, or NaN where it is no answer.
 
-    `stored` is (slots, sequences, number of distinct words asked for), `space` is (metric, max_distance).
+    `n_words` is the number of distinct words asked for.
     """
-    slots, sequences, n_words = stored
+    slots, sequences = stored
     for i in range(slots.size):
         keys[i] = np.nan
         row = messages.rows[slots[i]]
-        if sequences[i] <= moment.since or not is_alive(row, sequences[i], moment.last, moment.clock, moment.newest):
+        if not is_alive(row, sequences[i], moment):
             continue
-        hits = 0
-        for j in range(row.term_start, row.term_start + row.n_terms):
-            if dense[messages.terms[j]] != 0.0:
-                hits += 1
+        hits = n_held(messages, row, words.dense)
         if hits == 0 or (question.mode == ALL and hits < n_words):
             continue
-        keys[i] = distance(space[0], question.x, question.y, row.x, row.y)
+        keys[i] = distance(space.metric, question.x, question.y, row.x, row.y)
         if question.mode == BY_SCORE:
-            near = ssim(keys[i], space[1])
-            keys[i] = -topk_score(question.alpha, near, dot(messages, slots[i], idf, dense), question.norm, row.norm)
+            product = dot(messages, slots[i], words.idf, words.dense)
+            near = ssim(keys[i], space.max_distance)
+            keys[i] = -topk_score(question.alpha, near, product, question.norm, row.norm)
 
 
 @kernel
 def mark_inside(messages, stored, metric, term, area, moment, inside):
-    """Mark the stored live messages that hold the term and lie in the box; `stored` is (slots, sequences)."""
+    """Mark the stored live messages that hold the term and lie in the area."""
     slots, sequences = stored
     for i in range(slots.size):
         row = messages.rows[slots[i]]
-        alive = sequences[i] > moment.since and is_alive(row, sequences[i], moment.last, moment.clock, moment.newest)
-        inside[i] = alive and holds(messages, row, term) and lies_inside(area, metric, row.x, row.y)
+        alive = is_alive(row, sequences[i], moment)
+        inside[i] = alive and holds_term(messages, row, term) and in_area(area, metric, row.x, row.y)
 
 
-class ScanIndex:
+class BruteForceIndex:
     """Every stored message is tried for every question."""
 
     def __init__(self, space: Space) -> None:
@@ -76,7 +89,7 @@ class ScanIndex:
         self, messages: MessageLayout, idf: Floats, question: Question, terms: Ints, weights: Floats, moment: Moment
     ) -> tuple[Ints, Floats]:
         """Slots and scores of the k best live messages that share a word, best first; `weights` are count * idf."""
-        slots, keys = self._ask(messages, idf, question, terms, weights, moment)
+        slots, keys = self._search(messages, idf, question, terms, weights, moment)
         return slots, -keys
 
     def nearest(
@@ -84,18 +97,16 @@ class ScanIndex:
     ) -> tuple[Ints, Floats]:
         """Slots and distances of the k nearest live messages that hold ALL or ANY of the words, nearest first."""
         assert question.mode in (ALL, ANY)
-        return self._ask(messages, idf, question, terms, np.ones(terms.size), moment)
+        return self._search(messages, idf, question, terms, np.ones(terms.size), moment)
 
-    def _ask(
+    def _search(
         self, messages: MessageLayout, idf: Floats, question: Question, terms: Ints, weights: Floats, moment: Moment
     ) -> tuple[Ints, Floats]:
         keys = np.empty(self._slots.size)
         dense = np.zeros(idf.size)
         dense[terms] = weights
-        stored = (self._slots, self._sequences, terms.size)
-        score_all(
-            messages, stored, (self.space.metric_code, self.space.max_distance), idf, question, dense, moment, keys
-        )
+        stored, words = StoredMessages(self._slots, self._sequences), WordWeights(idf, dense)
+        score_all(messages, stored, self.space.kernel_input, words, question, terms.size, moment, keys)
         order = np.lexsort((-self._sequences, keys))[: question.k]
         order = order[~np.isnan(keys[order])]
         return self._slots[order], keys[order]
@@ -105,7 +116,8 @@ class ScanIndex:
     ) -> Ints:
         """Slots of live messages that hold the term (or EVERY) and lie in the box (x0, y0, x1, y1), in any order."""
         inside = np.zeros(self._slots.size, dtype=np.bool_)
-        mark_inside(messages, (self._slots, self._sequences), self.space.metric_code, term, area, moment, inside)
+        stored = StoredMessages(self._slots, self._sequences)
+        mark_inside(messages, stored, self.space.metric_code, term, Area(*area), moment, inside)
         return self._slots[inside]
 
     def check(self, messages: MessageLayout) -> None:

@@ -1,11 +1,15 @@
-"""A word and a box go in; the live messages that hold the word and lie inside come out, in any order: kernels."""
+"""Finds the live messages that hold a word and lie in a box, in any order: kernels."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import HAVERSINE, wrap
-from nearcast.window.index.postings import find_way, first_posting
-from nearcast.window.index.segments import FAN, FAN_BITS, LEAF, LEAF_BITS, first_node, is_alive
+from nearcast.space.regions import in_box
+from nearcast.window.index.postings import first_posting, seek_term
+from nearcast.window.index.query import Area, Moment, is_alive
+from nearcast.window.index.segments import FAN, FAN_BITS, LEAF, LEAF_BITS, first_node
 
 EVERY = -1  # instead of a term: all messages
 
@@ -13,30 +17,32 @@ _DEEPEST = 6  # more than LEAF * FAN**6 messages are in no segment
 STACK_ROOM = _DEEPEST * FAN + 1
 
 
+class Lookup(NamedTuple):
+    """What candidates are looked up by."""
+
+    term: int  # or EVERY
+    area: Area
+    moment: Moment
+
+
 @kernel
-def lies_inside(area, metric, x, y):
-    """Is the place in the box (x0, y0, x1, y1)? Under haversine x is wrapped, and x0 > x1 is across the date line."""
-    if metric == HAVERSINE:
-        x = wrap(x)
-    if not area[1] <= y <= area[3]:
+def in_area(area, metric, x, y):
+    """Does the place lie in the area?"""
+    return in_box(area.x0, area.y0, area.x1, area.y1, wrap(x) if metric == HAVERSINE else x, y)
+
+
+@kernel
+def overlaps(area, box):
+    """Do the places of a node, given its box, reach into the area?"""
+    if area.y0 > box.north or area.y1 < box.south:
         return False
-    if area[0] <= area[2]:
-        return area[0] <= x <= area[2]
-    return x >= area[0] or x <= area[2]
+    if area.x0 <= area.x1:
+        return area.x0 <= box.east and area.x1 >= box.west
+    return box.east >= area.x0 or box.west <= area.x1
 
 
 @kernel
-def meets(area, box):
-    """Do the places of a node reach into the box?"""
-    if area[1] > box.north or area[3] < box.south:
-        return False
-    if area[0] <= area[2]:
-        return area[0] <= box.east and area[2] >= box.west
-    return box.east >= area[0] or box.west <= area[2]
-
-
-@kernel
-def holds(messages, row, term):
+def holds_term(messages, row, term):
     """Does the message hold the word?"""
     if term == EVERY:
         return True
@@ -47,31 +53,28 @@ def holds(messages, row, term):
 
 
 @kernel
-def takes(row, sequence, moment, metric, area):
-    """Is the message of that sequence alive in its row, and does it lie in the box?"""
-    if sequence <= moment.since or not is_alive(row, sequence, moment.last, moment.clock, moment.newest):
-        return False
-    return lies_inside(area, metric, row.x, row.y)
+def qualifies(row, sequence, moment, metric, area):
+    """Is the message of that sequence alive in its row, and does it lie in the area?"""
+    return is_alive(row, sequence, moment) and in_area(area, metric, row.x, row.y)
 
 
 @kernel
-def take_leaf(index, rows, way, segment, area, moment, leaf, out):
+def scan_leaf(index, rows, state, segment, node, lookup, out, n):
     """Write the slots that a leaf has for a list, or for all its messages; returns the new count, or NEED_ROOM.
 
-    `leaf` is the node and the count so far.
+    `n` is the count so far. A state without postings stands for all messages.
     """
-    members, postings = index.members, index.postings
-    node, n = leaf
+    members, postings, moment, area = index.members, index.postings, lookup.moment, lookup.area
     base = (node - first_node(segment.depth)) << LEAF_BITS
     p, end = base, min(base + LEAF, segment.n_members)
-    if way.end > 0:
-        p, end = first_posting(way, index.skips, postings, segment, segment.depth, node)
+    if state.end > 0:
+        p, end = first_posting(state, index.skips, postings, segment, segment.depth, node)
     while p < end:
-        rank = postings[p].rank if way.end > 0 else p
+        rank = postings[p].rank if state.end > 0 else p
         if rank >= base + LEAF:
             break
         member = members[segment.member_start + rank]
-        if takes(rows[member.slot], member.sequence, moment, index.metric, area):
+        if qualifies(rows[member.slot], member.sequence, moment, index.metric, area):
             if n == out.size:
                 return NEED_ROOM
             out[n] = member.slot
@@ -81,15 +84,16 @@ def take_leaf(index, rows, way, segment, area, moment, leaf, out):
 
 
 @kernel
-def candidates(index, messages, term, area, moment, stack, ways, out):
+def candidates(index, messages, lookup, stack, term_states, out):
     """Write the slots of live messages that hold the term (or EVERY) and lie inside; returns how many, or NEED_ROOM."""
     segments, boxes, lists, recent, rows = index.segments, index.boxes, index.lists, index.recent, messages.rows
-    way = ways[0]
+    term, area, moment = lookup
+    state = term_states[0]
     n = 0
     for i in range(recent.size):
         entry = recent[i]
         row = rows[entry.slot]
-        if takes(row, entry.sequence, moment, index.metric, area) and holds(messages, row, term):
+        if qualifies(row, entry.sequence, moment, index.metric, area) and holds_term(messages, row, term):
             if n == out.size:
                 return NEED_ROOM
             out[n] = entry.slot
@@ -101,18 +105,18 @@ def candidates(index, messages, term, area, moment, stack, ways, out):
             or segment.last_expiry <= moment.clock
         ):
             continue
-        way.end = 0
-        if term != EVERY and not find_way(lists, segment, term, way):
+        state.end = 0
+        if term != EVERY and not seek_term(lists, segment, term, state):
             continue
         stack[0] = 0
         n_stack = 1
         while n_stack > 0:
             n_stack -= 1
             node = stack[n_stack]
-            if not meets(area, boxes[segment.box_start + node]):
+            if not overlaps(area, boxes[segment.box_start + node]):
                 continue
             if node >= first_node(segment.depth):
-                n = take_leaf(index, rows, way, segment, area, moment, (node, n), out)
+                n = scan_leaf(index, rows, state, segment, node, lookup, out, n)
                 if n == NEED_ROOM:
                     return n
                 continue

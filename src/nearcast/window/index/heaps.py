@@ -1,9 +1,9 @@
-"""Two binary heaps in record arrays: the best messages found so far, and the nodes still to be looked at: kernels."""
+"""Two binary heaps in record arrays, the best messages found so far and the nodes still to be visited: kernels."""
 
 from __future__ import annotations
 
+from nearcast.columns.arena import record
 from nearcast.jit import inlined, kernel
-from nearcast.window.index.segments import record
 
 QUEUED = record(
     ("bound", "f8"),
@@ -33,7 +33,7 @@ def swap(heap, i, j):
 
 
 @inlined
-def sift_best(heap, n):
+def sift_down(heap, n):
     """Let the first message sink to its place: the worst of n messages comes first."""
     at = 0
     while 2 * at + 1 < n:
@@ -54,7 +54,7 @@ def offer(heap, n, k, key, sequence, slot):
         if key > worst.key or (key == worst.key and sequence < worst.sequence):
             return n
         worst.key, worst.sequence, worst.slot = key, sequence, slot
-        sift_best(heap, n)
+        sift_down(heap, n)
         return n
     new = heap[n]
     new.key, new.sequence, new.slot = key, sequence, slot
@@ -104,4 +104,4 @@ def sort_best(best, n):
     """Turn the heap of messages into a list, best first."""
     for end in range(n - 1, 0, -1):
         swap(best, 0, end)
-        sift_best(best, end)
+        sift_down(best, end)

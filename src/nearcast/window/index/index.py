@@ -1,10 +1,10 @@
-"""Words and a place go in; live messages come out, best first: the index for refills, backfills and moves.
+"""`MessageIndex` finds live messages by words and place, best first: for refills, backfills, moves and results.
 
 The index holds no truth. It files messages as they arrive and is asked as of a moment; whether a message lives is read
 from its row, and a slot that holds another sequence by now is a dead message. Arrivals are kept in a short list that
 every question scans; when that is full it becomes a segment (`segments.py`), together with the segments before it that
 are not larger, so that there are few segments and each message is filed a logarithmic number of times. Segments are
-immutable. One in which nothing lives is dropped whole; one that is half dead is built anew from the living.
+immutable. One in which nothing lives is dropped whole; one that is half dead is rebuilt from the living.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from nearcast.columns.message_table import MessageLayout, MessageTable
 from nearcast.jit import NEED_ROOM
 from nearcast.space.space import Space
 from nearcast.window.index import segments as seg
-from nearcast.window.index.candidates import STACK_ROOM, candidates
+from nearcast.window.index.candidates import STACK_ROOM, Lookup, candidates
 from nearcast.window.index.heaps import BEST, QUEUED
 from nearcast.window.index.invariants import check_index
-from nearcast.window.index.nodes import LATER, LATER_ROOM, SPAN, TALLY
-from nearcast.window.index.pool import Pool
-from nearcast.window.index.postings import WAY
+from nearcast.window.index.leaves import DEFERRED, DEFERRED_ROOM, KEPT
+from nearcast.window.index.nodes import SPAN, TALLY
+from nearcast.window.index.pool import RangePool
+from nearcast.window.index.postings import TERM_STATE
 from nearcast.window.index.query import (
     ALL,
     ANY,
@@ -32,6 +33,7 @@ from nearcast.window.index.query import (
     POSTINGS,
     SEARCHES,
     VERIFIED,
+    Area,
     Moment,
     Question,
     SearchScratch,
@@ -41,8 +43,8 @@ from nearcast.window.index.search import search
 RECENT_ROOM = 512  # a question scans them all
 MAX_MEMBERS = 1 << 17  # of a segment: an arrival waits for the merge, 82 to 96 ms on a busy machine (2026-11)
 MAX_POSTINGS = 5 << 18
-MANY = 25  # one question for so many live messages makes it worth filing them all anew, in one segment
-MANY_LIVE, MOST_LIVE = 100_000, 1 << 22  # if they are not so few that it gains nothing, or so many that it takes long
+MANY = 25  # one question for every 25 live messages makes it worth filing them all again, in one segment
+MANY_LIVE, MOST_LIVE = 100_000, 1 << 22  # with fewer it gains nothing, with more it takes too long
 
 _NEWEST = 2**62  # no message is newer
 
@@ -61,19 +63,19 @@ class MessageIndex:
     def __init__(self, space: Space) -> None:
         self.space = space
         self._frame = frame_of(space)
-        self._pools = {name: Pool(dtype) for name, (dtype, _, _) in _POOLS.items()}
+        self._pools = {name: RangePool(dtype) for name, (dtype, _, _) in _POOLS.items()}
         self._segments: Array = np.zeros(0, dtype=seg.SEGMENT)
         self._recent: Array = np.zeros(RECENT_ROOM, dtype=seg.RECENT)
         self._n_recent = 0
         self._idf: Floats | None = None
-        self._pruned = (_NEWEST, -(2**63), _NEWEST)  # of the latest prune: what was dead then stays dead
+        self._pruned = Moment(_NEWEST, -(2**63), _NEWEST, 0)  # of the latest prune: what was dead then stays dead
         self._oldest = 0  # by count
         self._whole: MessageIndex | None = None  # the one that `for_many` made, until the next change
         self._tallies: Ints = np.zeros(0, dtype=np.int32)
         self._dense: Floats = np.zeros(0)
         self._scratch = make_scratch(0, 0, 0, 0)
         self._stack = np.zeros(STACK_ROOM, dtype=np.int64)
-        self._way = np.zeros(1, dtype=WAY)
+        self._term_state = np.zeros(1, dtype=TERM_STATE)
         self._found: Ints = np.zeros(64, dtype=np.int32)
         self._n_builds = 0
         self._n_built = 0
@@ -100,7 +102,7 @@ class MessageIndex:
         self._whole = None
         self._idf = idf
         if self._n_recent + slots.size <= RECENT_ROOM:
-            seg.file_recent(messages, slots, self._recent, self._n_recent)
+            seg.append_recent(messages, slots, self._recent, self._n_recent)
             self._n_recent += slots.size
             return
         recent = self._recent[: self._n_recent]
@@ -114,12 +116,12 @@ class MessageIndex:
             stop = int(np.searchsorted(ends, before + MAX_POSTINGS, side="right"))
             stop = min(max(stop, at + 1), at + MAX_MEMBERS, slots.size)
             members = np.zeros(stop - at, dtype=seg.MEMBER)
-            seg.describe(messages.rows, slots[at:stop], self._frame, members)
+            seg.write_members(messages.rows, slots[at:stop], self._frame, members)
             self._append(messages, members, int(ends[stop - 1] - before))
             at = stop
 
     def _append(self, messages: MessageLayout, members: Array, n_postings: int) -> None:
-        """A new segment at the end, together with those before it that are not larger."""
+        """Append a segment, merged with those before it that are not larger."""
         n = members.size
         first = self._segments.size
         while first > 0:
@@ -132,23 +134,23 @@ class MessageIndex:
         self._replace(messages, first, self._segments.size, members)
 
     def prune(self, messages: MessageLayout, last: int, clock: int, count: int) -> None:
-        """Drop segments in which nothing lives as of (last, clock), and thin out one that is half dead."""
+        """Drop segments in which nothing lives as of (last, clock), and rebuild those that are half dead."""
         self._whole = None
         oldest = self._oldest = max(0, last - count)
-        self._pruned = (_NEWEST, clock, _NEWEST - oldest)
+        self._pruned = Moment(_NEWEST, clock, _NEWEST - oldest, 0)
         s = 0
         while s < self._segments.size:
             segment = self._segments[s]
             if segment.last_sequence <= oldest or segment.last_expiry <= clock:
                 self._replace(messages, s, s + 1, np.zeros(0, dtype=seg.MEMBER))
             elif self._idf is not None and (segment.mid_sequence <= oldest or segment.mid_expiry <= clock):
-                self._thin(messages, s)
+                self._rebuild_half_dead(messages, s)
                 s = 0
             else:
                 s += 1
 
-    def _thin(self, messages: MessageLayout, s: int) -> None:
-        """Build segment `s` anew from the living, together with neighbours that are small beside what is left."""
+    def _rebuild_half_dead(self, messages: MessageLayout, s: int) -> None:
+        """Rebuild segment `s` from the living, together with neighbours that are small beside what is left."""
         first = s
         n = int(self._segments[s].n_members) // 2
         while first > 0 and self._segments[first - 1].n_members <= min(n, MAX_MEMBERS - n):
@@ -157,13 +159,13 @@ class MessageIndex:
         self._replace(messages, first, s + 1, np.zeros(0, dtype=seg.MEMBER))
 
     def _replace(self, messages: MessageLayout, first: int, end: int, new: Array) -> None:
-        """Put one segment of the living of segments first to end, and of new members, where those segments were."""
+        """Replace the segments `first` to `end` by one: of their living members and the new ones."""
         old = self._segments[first:end]
         parts = [self._part(segment, "members") for segment in old]
         members = np.concatenate([*parts, new]) if parts else new
         alive = np.zeros(members.size, dtype=np.bool_)
         expiries = np.zeros(members.size, dtype=np.int64)
-        seg.mark_alive(messages.rows, members, *self._pruned, alive, expiries)
+        seg.mark_alive(messages.rows, members, self._pruned, alive, expiries)
         for segment in old:
             for name, (_, start, n) in _POOLS.items():
                 self._pools[name].give(int(segment[start]), int(segment[n]))
@@ -178,26 +180,26 @@ class MessageIndex:
         self._tallies = with_room(self._tallies, self._idf.size)
         room = int(messages.rows["n_terms"][members["slot"]].sum())
         distinct = np.empty(min(room, self._idf.size), dtype=np.int32)
-        n_distinct, n_postings = seg.tally(messages, members, self._tallies, distinct)
+        n_distinct, n_postings = seg.count_terms(messages, members, self._tallies, distinct)
         distinct = distinct[:n_distinct]
         built = np.zeros(1, dtype=seg.SEGMENT)
         segment = built[0]
         segment.n_members = members.size
         segment.depth = seg.leaf_depth(members.size)
         segment.first_sequence, segment.last_sequence = members["sequence"].min(), members["sequence"].max()
-        segment.mid_sequence = seg.middle(members["sequence"])
+        segment.mid_sequence = seg.median_of(members["sequence"])
         segment.first_expiry, segment.last_expiry = expiries.min(), expiries.max()
-        segment.mid_expiry = seg.middle(expiries)
+        segment.mid_expiry = seg.median_of(expiries)
         segment.n_postings = n_postings
         segment.n_lists = 1 << int(n_distinct * 3 // 2).bit_length()
         segment.n_boxes = seg.n_boxes(members.size)
         for name in ("members", "lists", "boxes", "postings"):
             _, start, n = _POOLS[name]
             segment[start] = self._pools[name].take(int(segment[n]))
-        seg.line_up(members, np.argsort(members["code"], kind="stable"), self._part(segment, "members"))
+        seg.write_in_order(members, np.argsort(members["code"], kind="stable"), self._part(segment, "members"))
         members, lists, postings = (self._part(segment, name) for name in ("members", "lists", "postings"))
         lists["term"] = seg.NO_TERM
-        segment.n_skips = seg.open_lists(distinct, self._tallies, members.size, segment.depth, lists)
+        segment.n_skips = seg.allocate_lists(distinct, self._tallies, members.size, segment.depth, lists)
         segment.skip_start = self._pools["skips"].take(int(segment.n_skips))
         seg.fill_postings(messages, members, self._idf, self._tallies, postings)
         seg.fill_skips(
@@ -217,15 +219,15 @@ class MessageIndex:
         self._n_recent = 0
         self._segments = self._segments[:0]
         for name, (dtype, _, _) in _POOLS.items():
-            self._pools[name] = Pool(dtype)
+            self._pools[name] = RangePool(dtype)
         self.add(messages, idf, live_slots)
 
     def for_many(self, n_questions: int, table: MessageTable, idf: Floats) -> MessageIndex:
-        """The index to ask so many questions: this one, or one with all live messages in a single segment.
+        """The index to ask `n_questions` questions: this one, or one with all live messages in a single segment.
 
         A million messages are filed in a second, and then a search takes a quarter less. Arrivals could not wait for
-        that, nor for half of such a segment to be built anew when the other half is dead; so the index made here is
-        kept until the next change only, and `credit` tells this one what was done with it.
+        that, nor for half of such a segment to be rebuilt when the other half is dead; so the index made here is kept
+        until the next change only, and `credit` adds its work to the counters of this one.
         """
         if self._whole is not None:
             return self._whole
@@ -234,13 +236,13 @@ class MessageIndex:
         made = MessageIndex(self.space)
         made._idf = idf
         members = np.zeros(len(table), dtype=seg.MEMBER)
-        seg.describe(table.layout.rows, table.live_slots, self._frame, members)
+        seg.write_members(table.layout.rows, table.live_slots, self._frame, members)
         made._replace(table.layout, 0, 0, members)
         self._whole = made
         return made
 
     def credit(self, other: MessageIndex) -> None:
-        """Count what was asked of an index that `for_many` gave."""
+        """Add the work of an index that `for_many` gave to the counters of this one."""
         if other is not self:
             self._scratch.work[:] += other._scratch.work
             self._n_builds += other._n_builds
@@ -253,16 +255,16 @@ class MessageIndex:
     ) -> tuple[Ints, Floats]:
         """Slots and scores of the k best live messages that share a word, best first; `weights` are count * idf."""
         assert question.mode == BY_SCORE
-        return self._ask(messages, idf, question, terms, weights, moment)
+        return self._search(messages, idf, question, terms, weights, moment)
 
     def nearest(
         self, messages: MessageLayout, idf: Floats, question: Question, terms: Ints, moment: Moment
     ) -> tuple[Ints, Floats]:
         """Slots and distances of the k nearest live messages that hold ALL or ANY of the words, nearest first."""
         assert question.mode in (ALL, ANY)
-        return self._ask(messages, idf, question, terms, np.ones(terms.size), moment)
+        return self._search(messages, idf, question, terms, np.ones(terms.size), moment)
 
-    def _ask(
+    def _search(
         self, messages: MessageLayout, idf: Floats, question: Question, terms: Ints, weights: Floats, moment: Moment
     ) -> tuple[Ints, Floats]:
         self._dense = with_room(self._dense, idf.size)
@@ -277,11 +279,11 @@ class MessageIndex:
         return best["slot"].copy(), best["key"].copy()
 
     def room_for(self, n_terms: int, k: int) -> SearchScratch:
-        """The index's own scratch, grown for searches of up to so many words and results, until the index changes."""
+        """The index's own scratch, grown for searches of `n_terms` words and `k` results, until the index changes."""
         own = self._scratch
         if (
             self._pools["boxes"].array.size > own.queue.size
-            or self._segments.size * n_terms > own.ways.size
+            or self._segments.size * n_terms > own.term_states.size
             or n_terms * seg.FAN > own.spans.size
             or k > own.best.size
         ):
@@ -289,7 +291,7 @@ class MessageIndex:
         return self._scratch
 
     def scratch(self, n_terms: int, k: int) -> SearchScratch:
-        """Room for searches of up to so many words and results, until the index has grown to twice its size."""
+        """Scratch for searches of `n_terms` words and `k` results, until the index has grown to twice its size."""
         old = self._scratch
         k = max(min(k, 2 * self._pools["members"].array.size + RECENT_ROOM), old.best.size)
         n_terms = max(n_terms, old.spans.size // seg.FAN)
@@ -304,9 +306,9 @@ class MessageIndex:
 
         Longitudes are wrapped under haversine, where x0 > x1 means across the date line; sides may be infinite.
         """
-        layout = self.layout
+        layout, lookup = self.layout, Lookup(term, Area(*area), moment)
         while True:
-            n = candidates(layout, messages, term, area, moment, self._stack, self._way, self._found)
+            n = candidates(layout, messages, lookup, self._stack, self._term_state, self._found)
             if n != NEED_ROOM:
                 return self._found[:n].copy()
             self._found = np.zeros(2 * self._found.size, dtype=np.int32)
@@ -359,7 +361,7 @@ class MessageIndex:
         return {**arrays, "segments": self._segments, "recent": self._recent[: self._n_recent]}
 
     def load(self, state: State) -> None:
-        """Go on from a state; its arrays are adopted, not copied."""
+        """Continue from a state; its arrays are adopted, not copied."""
         self._whole = None
         self._segments = _typed(state["segments"], seg.SEGMENT)
         for name, (dtype, start, n) in _POOLS.items():
@@ -371,17 +373,18 @@ class MessageIndex:
 
 
 def make_scratch(k: int, n_terms: int, n_segments: int, n_nodes: int) -> SearchScratch:
-    """Room for the k best and so many words, over so many segments and nodes."""
+    """Scratch for the `k` best of `n_terms` words, over `n_segments` segments and `n_nodes` nodes."""
     return SearchScratch(
         np.zeros(k, dtype=BEST),
         np.zeros(k, dtype=BEST),
-        np.zeros(LATER_ROOM, dtype=LATER),
+        np.zeros(DEFERRED_ROOM, dtype=DEFERRED),
         np.zeros(n_nodes, dtype=QUEUED),
-        np.zeros(n_terms * n_segments, dtype=WAY),
+        np.zeros(n_terms * n_segments, dtype=TERM_STATE),
         np.zeros(n_terms * seg.FAN, dtype=SPAN),
         np.zeros(seg.FAN, dtype=QUEUED),
         np.zeros(seg.LEAF, dtype=TALLY),
         np.zeros(seg.LEAF, dtype=np.int32),
+        np.zeros(seg.LEAF, dtype=KEPT),
         np.zeros(N_COUNTERS, dtype=np.int64),
     )
 
@@ -392,7 +395,7 @@ def _typed(array: Array, dtype: np.dtype) -> Array:
 
 
 def frame_of(space: Space) -> seg.Frame:
-    """Where a curve through the space runs."""
+    """The frame of the Hilbert curve through a space."""
     x0, y0, x1, y1 = space.bounds
     with np.errstate(over="ignore"):
         width, height = np.float64(x1) - np.float64(x0), np.float64(y1) - np.float64(y0)

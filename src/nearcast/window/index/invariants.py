@@ -1,4 +1,4 @@
-"""The index and the messages go in; nothing comes out, unless the index contradicts itself: then AssertionError."""
+"""Asserts that the message index agrees with itself and with the messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A flat array shared by many owners: sizes go in, ranges of it come out, and are taken back."""
+"""Allocates ranges of one flat array to many owners, and takes them back.
+
+First fit over a sorted list of gaps, which merge with their neighbours. That suits segments: few, of any size, built
+and dropped whole. Leaves of `Similar` are many and grow in place (`engines/similar/block_pool.py`); kernels that
+allocate use size classes (`engines/blocks.py`).
+"""
 
 from __future__ import annotations
 
@@ -11,8 +16,8 @@ from nearcast.columns.arena import Array
 _FIRST_ROOM = 64
 
 
-class Pool:
-    """One array, cut into ranges that are handed out and taken back; grows when no gap is large enough."""
+class RangePool:
+    """One array, cut into ranges; it grows when no gap is large enough."""
 
     def __init__(self, dtype: np.dtype) -> None:
         self.array: Array = np.zeros(_FIRST_ROOM, dtype=dtype)
@@ -51,7 +56,7 @@ class Pool:
         self._gaps = merged
 
     def adopt(self, array: Array, taken: Iterable[tuple[int, int]]) -> None:
-        """Go on with a stored array, of which the given (start, n) ranges belong to somebody."""
+        """Continue with a stored array, in which the given (start, n) ranges are taken."""
         self.array, self._gaps = array, []
         end = 0
         for start, n in sorted(taken):
@@ -61,7 +66,7 @@ class Pool:
 
     @property
     def used(self) -> Array:
-        """The array up to the last entry that belongs to somebody."""
+        """The array up to the end of the last range that is taken."""
         if self._gaps and self._gaps[-1][1] == self.array.size:
             return self.array[: self._gaps[-1][0]]
         return self.array

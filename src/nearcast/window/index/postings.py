@@ -1,12 +1,13 @@
-"""A word goes in; where its postings are, in a segment and in one of its nodes, comes out: kernels."""
+"""Finds the postings of a word, in a segment and in one of its nodes: kernels."""
 
 from __future__ import annotations
 
+from nearcast.columns.arena import record
 from nearcast.jit import inlined, kernel
-from nearcast.window.index.segments import FAN_BITS, LEAF_BITS, NO_TERM, first_node, list_place, record
+from nearcast.window.index.segments import FAN_BITS, LEAF_BITS, NO_TERM, find_list, first_node
 
-WAY = record(
-    ("start", "i8"),  # its postings, counted over all segments; none: the segment does not know the word
+TERM_STATE = record(
+    ("start", "i8"),  # its postings, counted over all segments; none if the segment lacks the word
     ("end", "i8"),
     ("skip", "i8"),  # its skips, counted over all segments
     ("depth", "i8"),  # of the deepest nodes that have skips
@@ -16,23 +17,23 @@ WAY = record(
 
 
 @kernel
-def find_way(lists, segment, term, way):
-    """Look up a word in a segment; returns its largest unit weight, 0 if the segment does not know it."""
-    found = lists[list_place(lists, segment.list_start, segment.n_lists, term)]
+def seek_term(lists, segment, term, state):
+    """Look up a word in a segment; returns its largest unit weight, 0 if the segment lacks it."""
+    found = lists[find_list(lists, segment.list_start, segment.n_lists, term)]
     if found.term == NO_TERM:
-        way.start = way.end = way.depth = 0
+        state.start = state.end = state.depth = 0
         return 0.0
-    way.start = segment.posting_start + found.start
-    way.end = way.start + found.n
-    way.skip = segment.skip_start + found.skip
-    way.depth = found.depth
+    state.start = segment.posting_start + found.start
+    state.end = state.start + found.n
+    state.skip = segment.skip_start + found.skip
+    state.depth = found.depth
     return float(found.top)
 
 
 @kernel
-def find_ways(index, question, terms, dense, moment, ways):
+def seek_terms(task):
     """Look up the words in every segment where something may live; elsewhere they have no postings."""
-    segments, lists = index.segments, index.lists
+    segments, terms, moment = task.layout.segments, task.terms, task.moment
     for s in range(segments.size):
         segment = segments[s]
         gone = (
@@ -41,20 +42,20 @@ def find_ways(index, question, terms, dense, moment, ways):
             or segment.last_expiry <= moment.clock
         )
         for i in range(terms.size):
-            way = ways[s * terms.size + i]
-            way.start = way.end = way.depth = 0
-            way.top = 0.0 if gone else find_way(lists, segment, terms[i], way)
-            way.weight = dense[terms[i]] / question.norm
+            state = task.scratch.term_states[s * terms.size + i]
+            state.start = state.end = state.depth = 0
+            state.top = 0.0 if gone else seek_term(task.layout.lists, segment, terms[i], state)
+            state.weight = task.dense[terms[i]] / task.question.norm
 
 
 @inlined
-def first_posting(way, skips, postings, segment, depth, node):
-    """Where the postings of a node begin, and where at the latest they end: ranks tell whether one belongs to it."""
-    start, end = way.start, way.end
-    shift = FAN_BITS * (depth - way.depth)
-    if way.depth > 0 and depth > 0:
-        above = node if shift <= 0 else ((node - first_node(depth)) >> shift) + first_node(way.depth)
-        skip = skips[way.skip + above - 1]
+def first_posting(state, skips, postings, segment, depth, node):
+    """Where the postings of a node begin, and where they end at the latest: ranks tell whether one belongs to it."""
+    start, end = state.start, state.end
+    shift = FAN_BITS * (depth - state.depth)
+    if state.depth > 0 and depth > 0:
+        above = node if shift <= 0 else ((node - first_node(depth)) >> shift) + first_node(state.depth)
+        skip = skips[state.skip + above - 1]
         start, end = segment.posting_start + skip.start, segment.posting_start + skip.end
     if shift > 0:
         rank = (node - first_node(depth)) << (LEAF_BITS + FAN_BITS * (segment.depth - depth))

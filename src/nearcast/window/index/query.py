@@ -1,4 +1,7 @@
-"""What is asked of the message index, as of when, and the bounds and exact keys by which answers are compared."""
+"""Says what is asked of the message index, as of when, and computes the bounds and keys that answers are compared by.
+
+The **key** of a message is its distance, or minus its score: the smaller the better.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Ints, Longs
+from nearcast.columns.arena import Array, Floats, Ints, Longs
+from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.scores import topk_score
-from nearcast.jit import inlined
+from nearcast.jit import inlined, kernel
 from nearcast.space.distance import distance, ssim
 from nearcast.space.hilbert import at_least, at_most, squared_limit
-from nearcast.window.index.segments import bit_of
+from nearcast.window.index.segments import IndexLayout, bit_of
+from nearcast.window.window import is_live
 
 BY_SCORE, ALL, ANY = range(3)
 
 SEARCHES, NODES, LEAVES, POSTINGS, VERIFIED = range(5)  # positions of the work counters
 N_COUNTERS = 5
 
-LOOSE = 1e-12  # a bound by place and words is so much lower than what it was computed to be
+LOOSE = 1e-12  # a bound by place and words is lowered by this much before it filters
 BLUR = 4e-7  # a float32 unit weight is rounded up by less than this share of it
 _BLURRED = 1e-11  # and by less than this, where it is tiny
 
@@ -43,6 +48,15 @@ class Moment(NamedTuple):
     since: int
 
 
+class Area(NamedTuple):
+    """A closed box. Under haversine longitudes are wrapped, and x0 > x1 means across the date line."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+
 class Aim(NamedTuple):
     """A question and the space, prepared for bounds."""
 
@@ -63,19 +77,52 @@ class SearchScratch(NamedTuple):
 
     best: Array  # BEST[>= k]: the answer
     sure: Array  # BEST[>= k]: the best keys that are sure to be reached, see nodes.py
-    later: Array  # LATER[]: messages still to be verified
+    deferred: Array  # DEFERRED[]: messages to verify at the end
     queue: Array  # QUEUED[]: a heap of nodes, the best bound first
-    ways: Array  # WAY[]: by segment and word
+    term_states: Array  # TERM_STATE[]: by segment and word
     spans: Array  # SPAN[]: by word and leaf of the node at hand
     leaves: Array  # QUEUED[FAN]: a heap of the leaves of the node at hand, the best bound first
     tallies: Array  # TALLY[LEAF]: for each child of a node or message of a leaf, zeros between uses
     touched: Ints  # int32[LEAF]: messages of a leaf
+    kept: Array  # KEPT[LEAF]: those of them that can still win
     work: Longs  # int64[N_COUNTERS]: work counters
+
+
+class SearchTask(NamedTuple):
+    """Everything that one search reads and writes."""
+
+    layout: IndexLayout
+    messages: MessageLayout
+    idf: Floats
+    question: Question
+    terms: Ints  # int32[]: its distinct words
+    dense: Floats  # float64[n_terms]: their weights, negative once their messages have been tried; else 0
+    moment: Moment
+    scratch: SearchScratch
+    aim: Aim
+
+
+@kernel
+def is_alive(row, sequence, moment):
+    """Does the row still hold the message of that sequence, and does the message count as of that moment?"""
+    return (
+        row.sequence == sequence and sequence > moment.since and is_live(row, moment.last, moment.clock, moment.newest)
+    )
+
+
+@kernel
+def n_held(messages, row, dense):
+    """How many of the question's words the message of this row holds."""
+    n = 0
+    for i in range(row.term_start, row.term_start + row.n_terms):
+        if dense[messages.terms[i]] != 0.0:
+            n += 1
+    return n
 
 
 @inlined
 def bound_of(aim, squared, text):
-    """What no message beats whose point lies that far away, squared, and whose cosine is at most `text`."""
+    """The key that no message beats whose point lies that far away, squared, and whose cosine is at most `text`."""
     if aim.mode != BY_SCORE:
         return squared
     near = max(0.0, 1.0 - at_least(aim.metric, squared) / aim.max_distance)
@@ -84,7 +131,7 @@ def bound_of(aim, squared, text):
 
 @inlined
 def sure_of(aim, squared, text):
-    """What a live message surely reaches as its key in a TopK search, by the same; not far above its bound."""
+    """The key that a live message surely reaches in a TopK search, by the same; not far above its bound."""
     near = max(0.0, 1.0 - at_most(aim.metric, squared) / aim.max_distance)
     return -(aim.alpha * near + (1.0 - aim.alpha) * text * (1.0 - BLUR)) + _BLURRED
 
@@ -98,7 +145,7 @@ def limit_of(aim, best, n):
 
 
 @inlined
-def fresh_dot(words, counts, row, idf, dense, bits):
+def untried_dot(words, counts, row, idf, dense, bits):
     """`dot_row` of a message, or -1 if it holds a word that was tried already: its weight in `dense` is negative.
 
     Most words fail by `bits`, those of the question's words: weights are far apart in memory, and slow to look at.
@@ -120,7 +167,7 @@ def key_of(row, words, counts, idf, dense, question, aim):
     """The exact distance of a message, or minus its exact score; NaN if it was tried already."""
     total = 0.0
     if question.mode == BY_SCORE:
-        total = fresh_dot(words, counts, row, idf, dense, aim.bits)
+        total = untried_dot(words, counts, row, idf, dense, aim.bits)
         if total < 0.0:
             return np.nan
     key = distance(aim.metric, question.x, question.y, row.x, row.y)

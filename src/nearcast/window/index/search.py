@@ -1,10 +1,10 @@
-"""Words, a place and a moment go in; the best live messages come out, best first: kernels over the index.
+"""Finds the best live messages for words and a place as of a moment, best first: one kernel over the index.
 
 One search serves `TopK` and both kinds of `Nearest`. It keeps a queue of nodes, ordered by a bound that no message
 inside can beat, and stops when the first of the queue cannot beat the k-th message found (`nodes.py`).
 
-Words that few messages hold are not looked for in nodes: for `TopK` all their messages are tried first (`tries.py`),
-and nodes are bounded by the frequent words alone, since whoever holds a rare one has been tried.
+Words that few messages hold are not looked for in nodes: for `TopK` all their messages are tried first
+(`rare_words.py`), and nodes are bounded by the frequent words alone, since whoever holds a rare one has been tried.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.hilbert import to_point
 from nearcast.window.index.heaps import sort_best
 from nearcast.window.index.nodes import search_nodes
-from nearcast.window.index.postings import find_ways
-from nearcast.window.index.query import ALL, BY_SCORE, SEARCHES, Aim
+from nearcast.window.index.postings import seek_terms
+from nearcast.window.index.query import ALL, BY_SCORE, SEARCHES, Aim, SearchTask
 from nearcast.window.index.rare_words import scan_rare, scan_recent
 from nearcast.window.index.segments import FAN, bit_of
 
@@ -28,7 +28,7 @@ def search(index, messages, idf, question, terms, dense, moment, scratch):
     """
     best, n_terms = scratch.best, terms.size
     k = min(question.k, index.members.size + index.recent.size)
-    if index.boxes.size > scratch.queue.size or index.segments.size * n_terms > scratch.ways.size:
+    if index.boxes.size > scratch.queue.size or index.segments.size * n_terms > scratch.term_states.size:
         return NEED_ROOM
     if k > best.size or n_terms * FAN > scratch.spans.size:
         return NEED_ROOM
@@ -39,11 +39,12 @@ def search(index, messages, idf, question, terms, dense, moment, scratch):
         bits |= bit_of(terms[i])
     aim = Aim(question.mode, need, k, question.alpha, index.metric, index.max_distance, x, y, z, bits)
     scratch.work[SEARCHES] += 1
-    n = scan_recent(index, messages, idf, question, terms, dense, moment, scratch, aim)
-    find_ways(index, question, terms, dense, moment, scratch.ways)
+    task = SearchTask(index, messages, idf, question, terms, dense, moment, scratch, aim)
+    n = scan_recent(task)
+    seek_terms(task)
     if question.mode == BY_SCORE:
-        n = scan_rare(index, messages, idf, question, terms, dense, moment, (scratch, aim, n))
-    n = search_nodes(index, messages, idf, question, terms, dense, moment, (scratch, aim, n))
+        n = scan_rare(task, n)
+    n = search_nodes(task, n)
     for i in range(n_terms):
         dense[terms[i]] = abs(dense[terms[i]])
     sort_best(best, n)

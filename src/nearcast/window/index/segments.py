@@ -1,4 +1,4 @@
-"""Messages go in; segments of the index come out: records, and the kernels that write and look into them.
+"""The segments of the index: their records, and the kernels that write them and look into them.
 
 A segment is an immutable piece of the index: messages that arrived one after another, lined up along a Hilbert curve. A
 message's place in that line is its *rank*. Ranks are cut into leaves of `LEAF` messages, and 16 leaves, 16 times 16
@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Longs
+from nearcast.columns.arena import Array, Longs, record
 from nearcast.jit import inlined, kernel
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.hilbert import grid_line, hilbert, to_point
 from nearcast.space.rounding import above, below
+from nearcast.window.window import is_live
 
 LEAF_BITS = 7
 LEAF = 1 << LEAF_BITS
@@ -32,13 +33,8 @@ SKIP_DENSITY = 2
 NO_TERM = -1
 
 
-def record(*fields: tuple[str, str]) -> np.dtype:
-    """An aligned record type; its fields are attributes in plain Python as they are in kernels."""
-    return np.dtype((np.record, np.dtype(list(fields), align=True)))
-
-
 MEMBER = record(
-    ("x", "f8"),  # the message's point, see curve.py
+    ("x", "f8"),  # the message's point, see space/hilbert.py
     ("y", "f8"),
     ("z", "f8"),
     ("sequence", "i8"),  # another sequence in the slot's row: the message is dead
@@ -114,7 +110,7 @@ class IndexLayout(NamedTuple):
     recent: Array  # RECENT[n_recent]: in order of sequence
     metric: int
     max_distance: float
-    oldest: int  # messages that are not newer are gone, whatever is asked
+    oldest: int  # messages that are not newer are dead, whatever is asked
 
 
 class Frame(NamedTuple):
@@ -133,27 +129,21 @@ def first_node(depth):
     return ((1 << (FAN_BITS * depth)) - 1) // (FAN - 1)
 
 
-@kernel
-def is_alive(row, sequence, last, clock, count):
-    """Does the row still hold the message of that sequence, and does it live as of (last, clock)?"""
-    return row.sequence == sequence and last - count < sequence <= last and row.expires_at > clock
-
-
 @inlined
 def bit_of(term):
-    """The bit that stands for a term."""
+    """The bit that stands for a term in a mask of 63 bits."""
     return 1 << min(int(term) & 63, 62)
 
 
 @inlined
 def mark_of(term):
-    """The same in 31 bits."""
+    """The bit that stands for a term in a mask of 31 bits."""
     return 1 << min(int(term) & 31, 30)
 
 
 @kernel
-def file_recent(messages, slots, recent, n_recent):
-    """Note arrivals at the end of the recent messages."""
+def append_recent(messages, slots, recent, n_recent):
+    """Append arrivals to the recent messages."""
     for i in range(slots.size):
         row = messages.rows[slots[i]]
         bits = 0
@@ -166,7 +156,7 @@ def file_recent(messages, slots, recent, n_recent):
 
 
 @kernel
-def describe(rows, slots, frame, members):
+def write_members(rows, slots, frame, members):
     """Write the members of a future segment, in the order of their slots."""
     for i in range(slots.size):
         row = rows[slots[i]]
@@ -179,25 +169,26 @@ def describe(rows, slots, frame, members):
 
 
 @kernel
-def mark_alive(rows, members, last, clock, count, alive, expiries):
-    """Which members are alive, and when they expire."""
+def mark_alive(rows, members, moment, alive, expiries):
+    """Write which members are alive as of a moment, and when they expire."""
     for i in range(members.size):
         row = rows[members[i].slot]
-        alive[i] = is_alive(row, members[i].sequence, last, clock, count)
+        same = row.sequence == members[i].sequence
+        alive[i] = same and is_live(row, moment.last, moment.clock, moment.newest)
         expiries[i] = row.expires_at
 
 
 @kernel
-def line_up(members, order, lined):
-    """Write the members in the given order."""
+def write_in_order(members, order, out):
+    """Write the members to `out` in the given order."""
     for rank in range(order.size):
-        member, to = members[order[rank]], lined[rank]
+        member, to = members[order[rank]], out[rank]
         to.x, to.y, to.z = member.x, member.y, member.z
         to.sequence, to.code, to.slot, to.marks = member.sequence, member.code, member.slot, member.marks
 
 
 @kernel
-def tally(messages, members, tallies, distinct):
+def count_terms(messages, members, tallies, distinct):
     """Count the messages of every term into `tallies`, zeros before; returns the number of terms and of postings.
 
     Members get their marks.
@@ -220,7 +211,7 @@ def tally(messages, members, tallies, distinct):
 
 
 @kernel
-def list_place(lists, start, n, term):
+def find_list(lists, start, n, term):
     """Where the hash table in places start to start + n has the term, or the empty place where it would go."""
     at = (np.int64(term) * 0x9E3779B1 >> 7) & (n - 1)
     while lists[start + at].term != term and lists[start + at].term != NO_TERM:
@@ -229,8 +220,8 @@ def list_place(lists, start, n, term):
 
 
 @kernel
-def open_lists(distinct, tallies, n_members, depth, lists):
-    """Give each term its list, as long as it will be, and turn its tally into where the list starts.
+def allocate_lists(distinct, tallies, n_members, depth, lists):
+    """Allocate the list of each term, as long as it will be, and turn its tally into where the list starts.
 
     Returns the number of skips. `lists` is empty before.
     """
@@ -238,7 +229,7 @@ def open_lists(distinct, tallies, n_members, depth, lists):
     n_skips = 0
     for i in range(distinct.size):
         term = distinct[i]
-        found = lists[list_place(lists, 0, lists.size, term)]
+        found = lists[find_list(lists, 0, lists.size, term)]
         found.term = term
         found.start = n_postings
         found.n = tallies[term]
@@ -278,7 +269,7 @@ def fill_skips(distinct, lists, n_members, leaf_depth, postings, skips, tallies)
     """Write the largest unit weight and the skips of every list; `tallies` are zeros again afterwards."""
     for i in range(distinct.size):
         tallies[distinct[i]] = 0
-        found = lists[list_place(lists, 0, lists.size, distinct[i])]
+        found = lists[find_list(lists, 0, lists.size, distinct[i])]
         top = np.float32(0.0)
         for p in range(found.start, found.start + found.n):
             top = max(top, postings[p].unit)
@@ -342,7 +333,7 @@ def n_boxes(n_members: int) -> int:
     return int(first_node(depth) + nodes_at(n_members, depth, depth))
 
 
-def middle(values: Longs) -> int:
+def median_of(values: Longs) -> int:
     """A value that half of the given ones do not exceed."""
     half = (values.size - 1) // 2
     return int(np.partition(values, half)[half])

@@ -52,7 +52,7 @@ from nearcast.errors import InvalidInput
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.model.checks import number, whole
 from nearcast.space.space import Space
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _LEAST = 1024  # dead entries not worth a sweep
 _PACE = 6  # places of lists, and of prefixes, that are swept for each subscription that is filed or ends

@@ -37,7 +37,7 @@ from nearcast.engines.nearest.grid.match import find_many
 from nearcast.engines.nearest.grid.sweep import pack, sweep_some
 from nearcast.model.checks import whole
 from nearcast.space.space import Space
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _LEAST = 1024  # dead entries not worth a sweep
 _PACE = 8  # places of lists, and slots, that are looked at for each subscription that is filed or ends

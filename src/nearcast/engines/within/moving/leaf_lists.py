@@ -31,7 +31,7 @@ from nearcast.engines.within.moving.leaf_messages import (
 )
 from nearcast.engines.within.word_order import WordOrder
 from nearcast.jit import NEED_ROOM
-from nearcast.window.window import Steps
+from nearcast.window.live import Steps
 
 _LEAST_ROWS = 4096  # lists of fewer messages together are not swept
 _SWEPT_PER_EVENT = 64  # listed messages that are looked at for every event of a call, while sweeping

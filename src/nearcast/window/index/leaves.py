@@ -1,0 +1,244 @@
+"""Looks for the best messages in one leaf of the message index: kernels.
+
+A leaf adds up the postings of its messages by message. Those whose sum and place can still win are **kept**, and
+verified by the exact score, at once or at the end of the search; see `nodes.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from nearcast.columns.arena import record
+from nearcast.jit import inlined, kernel, prefetch
+from nearcast.space.hilbert import box_squared
+from nearcast.window.index.heaps import offer
+from nearcast.window.index.query import (
+    ALL,
+    BY_SCORE,
+    LEAVES,
+    LOOSE,
+    POSTINGS,
+    VERIFIED,
+    bound_of,
+    is_alive,
+    key_of,
+    limit_of,
+    sure_of,
+)
+from nearcast.window.index.segments import FAN, LEAF_BITS, first_node
+
+KEPT = record(
+    ("bound", "f8"),  # what the message cannot beat
+    ("sure", "f8"),  # what it surely reaches, where exact scores are deferred
+    ("member", "i8"),  # counted over all segments
+)
+DEFERRED = record(
+    ("bound", "f8"),
+    ("member", "i8"),  # counted over all segments
+)
+DEFERRED_ROOM = 1024
+
+
+class NodePlan(NamedTuple):
+    """What stays the same while nodes are visited."""
+
+    n_words: int  # words not tried yet; their states come first
+    oldest: int  # messages that are not newer are gone by count
+    defers: bool  # whether exact scores wait until the end
+
+
+class Found(NamedTuple):
+    """What a search through the nodes has found so far."""
+
+    n_best: int  # in `scratch.best`
+    n_sure: int  # in `scratch.sure`
+    n_deferred: int | np.int64  # in `scratch.deferred`
+    limit: float  # the bound beyond which nothing wins
+
+
+@inlined
+def tally_leaf(states, spans, leaf, postings, base, tallies, touched):
+    """Add up the postings of a node's leaf by message; returns how many messages were touched."""
+    n_touched = 0
+    for i in range(states.size):
+        weight = states[i].weight
+        span = spans[i * FAN + leaf]
+        for p in range(span.start, span.end):
+            rank = postings[p].rank - base
+            tally = tallies[rank]
+            if tally.hits == 0:
+                touched[n_touched] = rank
+                n_touched += 1
+            tally.hits += 1
+            tally.text += postings[p].unit * weight
+    return n_touched
+
+
+@kernel
+def intersect_leaf(spans, n_terms, leaf, postings, base, tallies, touched):
+    """Like `tally_leaf` if all words are needed: touches the messages of the leaf's rarest word alone."""
+    rarest = 0
+    for i in range(1, n_terms):
+        span, least = spans[i * FAN + leaf], spans[rarest * FAN + leaf]
+        if span.end - span.start < least.end - least.start:
+            rarest = i
+    n_touched = 0
+    for p in range(spans[rarest * FAN + leaf].start, spans[rarest * FAN + leaf].end):
+        touched[n_touched] = postings[p].rank - base
+        tallies[touched[n_touched]].hits = 1
+        n_touched += 1
+    n_met = 1
+    for i in range(n_terms):
+        if i == rarest:
+            continue
+        met = False
+        for p in range(spans[i * FAN + leaf].start, spans[i * FAN + leaf].end):
+            tally = tallies[postings[p].rank - base]
+            if tally.hits == n_met:
+                tally.hits += 1
+                met = True
+        if not met:
+            break
+        n_met += 1
+    return n_touched
+
+
+@inlined
+def sift_leaf(task, base, n_touched, plan, limit, floor):
+    """Write the touched messages that can still win to `scratch.kept`, and clear all tallies; returns how many.
+
+    Nothing beyond `limit` wins. `floor` is the bound of the leaf's place alone: with it most messages fail by their
+    words, before their own places are looked at.
+    """
+    members, tallies, touched, kept = task.layout.members, task.scratch.tallies, task.scratch.touched, task.scratch.kept
+    aim = task.aim
+    share = 1.0 - aim.alpha if aim.mode == BY_SCORE else 0.0
+    n_left = 0
+    for i in range(n_touched):
+        rank = touched[i]
+        tally = tallies[rank]
+        if tally.hits >= aim.need and floor - share * tally.text <= limit:
+            prefetch(members, base + rank)
+            touched[n_left] = rank
+            n_left += 1
+        else:
+            tally.text = 0.0
+        tally.hits = 0
+    n_kept = 0
+    for i in range(n_left):
+        rank = touched[i]
+        tally, member = tallies[rank], members[base + rank]
+        if plan.oldest < member.sequence <= task.moment.last:
+            dx, dy, dz = member.x - aim.x, member.y - aim.y, member.z - aim.z
+            squared = dx * dx + dy * dy + dz * dz
+            bound = bound_of(aim, squared, tally.text)
+            if bound <= limit:
+                entry = kept[n_kept]
+                entry.bound, entry.member = bound, base + rank
+                entry.sure = sure_of(aim, squared, tally.text) if plan.defers else 0.0
+                n_kept += 1
+        tally.text = 0.0
+    return n_kept
+
+
+@inlined
+def visit_leaf(task, s, node, plan, found):
+    """Look for messages of a leaf that can still win, and verify them, now or later; returns what is found."""
+    index, scratch, aim = task.layout, task.scratch, task.aim
+    segment = index.segments[s]
+    leaf = node - first_node(segment.depth)
+    child, first = leaf & (FAN - 1), leaf << LEAF_BITS
+    scratch.work[LEAVES] += 1
+    if aim.mode == ALL:
+        n_touched = intersect_leaf(
+            scratch.spans, plan.n_words, child, index.postings, first, scratch.tallies, scratch.touched
+        )
+    else:
+        states = scratch.term_states[s * task.terms.size : s * task.terms.size + plan.n_words]
+        n_touched = tally_leaf(states, scratch.spans, child, index.postings, first, scratch.tallies, scratch.touched)
+    scratch.work[POSTINGS] += n_touched
+    box = index.boxes[segment.box_start + node]
+    floor = bound_of(aim, box_squared(aim.x, aim.y, aim.z, box), 0.0) - LOOSE
+    base = segment.member_start + first
+    n_kept = sift_leaf(task, base, n_touched, plan, found.limit, floor)
+    return defer_kept(task, n_kept, found) if plan.defers else verify_kept(task, n_kept, found)
+
+
+@inlined
+def offer_sure(sure, n_sure, k, key, member):
+    """Offer what a message surely reaches, unless it does so already by a rare word; returns how many are kept."""
+    if n_sure == k and key >= sure[0].key:
+        return n_sure
+    for i in range(n_sure):
+        if sure[i].slot == member.slot:
+            return n_sure
+    return offer(sure, n_sure, k, key, member.sequence, member.slot)
+
+
+@inlined
+def defer_kept(task, n_kept, found):
+    """Count what the kept messages surely reach, and leave their exact scores for later; returns what is found."""
+    scratch, aim = task.scratch, task.aim
+    kept, deferred, sure = scratch.kept, scratch.deferred, scratch.sure
+    n_best, n_sure, n_deferred, limit = found
+    if n_deferred + n_kept > deferred.size:
+        n_best = verify_deferred(task, n_best, n_deferred, limit)
+        n_deferred = 0
+    for i in range(n_kept):
+        if kept[i].bound <= limit:
+            n_sure = offer_sure(sure, n_sure, aim.k, kept[i].sure, task.layout.members[kept[i].member])
+            limit = limit_of(aim, sure, n_sure)
+            deferred[n_deferred].bound, deferred[n_deferred].member = kept[i].bound, kept[i].member
+            n_deferred += 1
+    return Found(n_best, n_sure, n_deferred, limit)
+
+
+@kernel
+def verify_deferred(task, n_best, n_deferred, limit):
+    """Verify the messages of `scratch.deferred` that may win yet; returns how many are among the best."""
+    deferred, members, best = task.scratch.deferred, task.layout.members, task.scratch.best
+    rows, words, counts = task.messages
+    for i in range(n_deferred):
+        if deferred[i].bound <= limit:
+            prefetch(rows, members[deferred[i].member].slot)
+    for i in range(n_deferred):
+        if deferred[i].bound <= limit:
+            start = rows[members[deferred[i].member].slot].term_start
+            prefetch(words, start)
+            prefetch(counts, start)
+    for i in range(n_deferred):
+        if deferred[i].bound > limit:
+            continue
+        member = members[deferred[i].member]
+        task.scratch.work[VERIFIED] += 1
+        key = key_of(rows[member.slot], words, counts, task.idf, task.dense, task.question, task.aim)
+        if not math.isnan(key):
+            n_best = offer(best, n_best, task.aim.k, key, member.sequence, member.slot)
+    return n_best
+
+
+@inlined
+def verify_kept(task, n_kept, found):
+    """Offer the kept messages that live with their exact scores; returns what is found."""
+    kept, best, members = task.scratch.kept, task.scratch.best, task.layout.members
+    rows, words, counts = task.messages
+    aim, n_best, limit = task.aim, found.n_best, found.limit
+    for i in range(n_kept):
+        prefetch(rows, members[kept[i].member].slot)
+    for i in range(n_kept):
+        start = rows[members[kept[i].member].slot].term_start
+        prefetch(words, start)
+        prefetch(counts, start)
+    for i in range(n_kept):
+        member = members[kept[i].member]
+        row = rows[member.slot]
+        if kept[i].bound <= limit and is_alive(row, member.sequence, task.moment):
+            task.scratch.work[VERIFIED] += 1
+            key = key_of(row, words, counts, task.idf, task.dense, task.question, aim)
+            if not math.isnan(key):
+                n_best = offer(best, n_best, aim.k, key, member.sequence, member.slot)
+                limit = limit_of(aim, best, n_best)
+    return Found(n_best, found.n_sure, found.n_deferred, limit)
