@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, State, ranges, record, starts_of, with_room
 from nearcast.columns.arrow_rows import as_table, is_sound, mappings, rows_of
-from nearcast.columns.ids import IdBytes, Ids, id_bytes, id_type, same_type
+from nearcast.columns.ids import IdBytes, Ids, id_bytes, same_type
 from nearcast.columns.tokens import Spelled, SpelledMessages, encode, encode_spelled
 from nearcast.errors import InvalidInput
 from nearcast.jit import kernel
@@ -108,15 +109,23 @@ def _columns_of(source: Any) -> pa.Table | None:
 
 def as_message(item: Any) -> Message:
     """A Message given as one or as its JSON form."""
-    if type(item) is Message:
-        return item
     try:
         return _read(item)
     except Exception as error:
-        raise refusal("message", item, error, lambda: _read(item)) from error
+        raise refusal("message", item, error, partial(_read, item)) from error
+
+
+def checked_message(item: Any, space: Space, expected: str | None) -> Message:
+    """The same, at a place that there is and with an id of the type expected."""
+    try:
+        return _checked(item, space, expected)
+    except Exception as error:
+        raise refusal("message", item, error, partial(_checked, item, space, expected)) from error
 
 
 def _read(item: Any) -> Message:
+    if type(item) is Message:
+        return item
     if isinstance(item, Mapping):
         return message_from_json(dict(item))
     message: Message | None = plain_copy("message", item, (Message,))
@@ -125,19 +134,11 @@ def _read(item: Any) -> Message:
     return message
 
 
-def checked_message(item: Any, space: Space, expected: str | None) -> Message:
-    """The same, at a place that there is and with an id of the type expected."""
-    message = as_message(item)
-    try:
-        _check(message, space, expected)
-    except Exception as error:
-        raise refusal("message", item, error, lambda: _check(message, space, expected)) from error
-    return message
-
-
-def _check(message: Message, space: Space, expected: str | None) -> None:
+def _checked(item: Any, space: Space, expected: str | None) -> Message:
+    message = _read(item)
     space.check_point(message.lon, message.lat)
     same_type(message.id, expected)
+    return message
 
 
 def _from_objects(items: Iterable[Any], space: Space, expected: str | None) -> MessageBatch:
@@ -146,10 +147,12 @@ def _from_objects(items: Iterable[Any], space: Space, expected: str | None) -> M
     good: list[Message] = []
     for row, item in enumerate(items):
         try:
-            message = checked_message(item, space, expected)
-            expected = expected or id_type(message.id)
-        except InvalidInput as error:
-            rejects.append(Reject(row, error.field, str(error)))
+            message = item if type(item) is Message else _read(item)
+            space.check_point(message.lon, message.lat)
+            expected = same_type(message.id, expected)
+        except Exception as error:
+            refused = refusal("message", item, error, partial(_checked, item, space, expected))
+            rejects.append(Reject(row, refused.field, str(refused)))
         else:
             rows.append(row)
             good.append(message)

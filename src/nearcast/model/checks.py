@@ -20,6 +20,8 @@ INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
 LAST_INSTANT = 2**62  # of a clock, in milliseconds either way from 1970
 
+_NOT_NUMBERS = (bool, np.timedelta64)  # though Python and NumPy call them whole
+
 
 def refusal(field: str, value: Any, error: Exception, again: Callable[[], Any]) -> InvalidInput:
     """An error met while `value` was read, as the `InvalidInput` that it is or stands for; others are raised again.
@@ -76,7 +78,7 @@ def number(field: str, value: Any) -> float:
     """`value` as a finite float."""
     if type(value) is float and isfinite(value):
         return value
-    if is_a(value, bool | np.timedelta64) or not is_a(value, Real):
+    if is_a(value, _NOT_NUMBERS) or not is_a(value, Real):
         raise InvalidInput(field, value, "must be a number")
     try:
         plain = float(value)
@@ -101,7 +103,7 @@ def whole(field: str, value: Any, low: int = INT64_MIN, high: int = INT64_MAX) -
     """`value` as an int from `low` to `high`."""
     if type(value) is int and low <= value <= high:
         return value
-    if is_a(value, bool | np.timedelta64) or not is_a(value, Integral):
+    if is_a(value, _NOT_NUMBERS) or not is_a(value, Integral):
         raise InvalidInput(field, value, "must be a whole number")
     try:
         plain = int(value)
@@ -151,9 +153,11 @@ def one_of(field: str, value: Any, allowed: Iterable[str]) -> str:
 
 def identity(field: str, value: Any) -> str | int:
     """`value` as an id: a str, or an int of 64 bits."""
+    if type(value) is int:
+        return whole(field, value)
     if is_a(value, str):
         return string(field, value)
-    if is_a(value, bool | np.timedelta64) or not is_a(value, Integral):
+    if is_a(value, _NOT_NUMBERS) or not is_a(value, Integral):
         raise InvalidInput(field, value, "must be a string or a whole number")
     return whole(field, value)
 
