@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast import InvalidInput, Message, SetupError, Space
-from nearcast.columns.message_table import decode_messages
+from nearcast.columns.decode_messages import decode_messages
 from nearcast.window.live import LiveMessages, Steps
 from nearcast.workload import datasets, s1m, zipf
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, record
-from nearcast.columns.message_table import FOREVER
 from nearcast.columns.regions import BOX, CIRCLE
+from nearcast.columns.times import FOREVER
 from nearcast.jit import kernel
 from nearcast.space.distance import EUCLIDEAN
 

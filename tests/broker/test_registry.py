@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.broker.registry import Registry
-from nearcast.columns.message_table import FOREVER
+from nearcast.columns.times import FOREVER
 
 
 def add(

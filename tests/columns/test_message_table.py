@@ -12,15 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearcast.columns.message_table import (
-    FOREVER,
-    MISSING,
-    MessageBatch,
-    MessageTable,
-    as_message,
-    decode_messages,
-    encode_batch,
-)
+from nearcast.columns.decode_messages import MessageBatch, as_message, decode_messages, encode_batch
+from nearcast.columns.message_table import MessageTable
+from nearcast.columns.times import FOREVER, MISSING
 from nearcast.errors import InvalidInput
 from nearcast.model.codec import message_to_json
 from nearcast.model.message import Message

@@ -8,10 +8,10 @@ import pytest
 
 from nearcast.columns.clauses import pack_clauses, split_clauses
 from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
-from nearcast.columns.message_table import FOREVER
 from nearcast.columns.regions import region_rows
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import ENDED, PointTable, WithinTable, clauses_hold, in_region
+from nearcast.columns.times import FOREVER
 from nearcast.model.query import Nearest, Similar, Subscription, TopK, Within
 from nearcast.model.region import Box, Circle, Polygon
 from nearcast.space.space import Space
@@ -103,7 +103,8 @@ def test_without_scores_there_are_no_scales_and_no_counts() -> None:
 def test_points_move() -> None:
     table = PointTable(Vocabulary())
     slots = insert(table, [Subscription(n, Nearest(n, n, "a")) for n in range(3)])
-    before = table.move(slots[1:2], np.array([5.0]), np.array([6.0]))
+    with table.moving(slots[1:2], np.array([[5.0, 6.0]])) as before:
+        pass
     assert before[["x", "y"]].tolist() == [(1, 1)]
     assert table.rows[["x", "y"]][slots].tolist() == [(0, 0), (5, 6), (2, 2)]
 
@@ -158,12 +159,11 @@ def test_places_in_regions() -> None:
     assert inside(table, triangle, 2, 2)
     assert not inside(table, triangle, 2.5, 2)
     moving = np.array([box, circle], dtype=np.int32)
-    before = table.move(moving, region_rows([TRIANGLE, Box(5, 5, 6, 6)], PLANE))
-    old = table.layout._replace(rows=before)
-    assert in_region(old, 0, PLANE.metric_code, 2.0, 1.0)
-    assert in_region(old, 1, PLANE.metric_code, 0.0, 1.0)
-    assert not in_region(old, 1, PLANE.metric_code, 0.0, 0.0)
-    table.close_gaps()
+    with table.moving(moving, region_rows([TRIANGLE, Box(5, 5, 6, 6)], PLANE)) as before:
+        old = table.layout._replace(rows=before)
+        assert in_region(old, 0, PLANE.metric_code, 2.0, 1.0)
+        assert in_region(old, 1, PLANE.metric_code, 0.0, 1.0)
+        assert not in_region(old, 1, PLANE.metric_code, 0.0, 0.0)
     assert not inside(table, box, 2.5, 2)
     assert inside(table, box, 1, 1)
     assert inside(table, circle, 6, 5)
@@ -180,8 +180,8 @@ def test_tables_keep_what_is_theirs_and_settle_under_churn() -> None:
         batch = range(100 * n, 100 * n + 40)
         here = insert(points, [Subscription(i, TopK(i, i, f"a b c d e f g h w{i}")) for i in batch])
         there = insert(within, [Subscription(i, Within(Circle(i, 0, 1), f"(a b c d) OR NOT f x{i}")) for i in batch])
-        within.move(there[:20], region_rows([TRIANGLE] * 20, PLANE))
-        within.close_gaps()
+        with within.moving(there[:20], region_rows([TRIANGLE] * 20, PLANE)):
+            pass
         for table, slots in ((points, here), (within, there)):
             table.remove(slots[2:])
         kept += zip(here[:2].tolist(), there[:2].tolist(), strict=True)

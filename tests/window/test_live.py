@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nearcast.columns.message_table import FOREVER, decode_messages
+from nearcast.columns.decode_messages import decode_messages
+from nearcast.columns.times import FOREVER
 from nearcast.model.message import Message
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary

@@ -33,10 +33,10 @@ from nearcast.broker.structure import check_structure
 from nearcast.broker.transfer import adopt_rows, check_copied, export_rows
 from nearcast.broker.vacuum import Vacuum
 from nearcast.columns.arena import Array, Ints, State
+from nearcast.columns.decode_messages import MessageBatch, checked_message, decode_messages
 from nearcast.columns.decode_moves import Moves
 from nearcast.columns.decode_subscriptions import Part, Rules, check_subscription, decode_subscriptions
 from nearcast.columns.ids import id_type
-from nearcast.columns.message_table import MessageBatch, checked_message, decode_messages
 from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.columns.updates import Updates
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, difference

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.ids import Ids, id_bytes, id_type
-from nearcast.columns.message_table import FOREVER
+from nearcast.columns.times import FOREVER
 from nearcast.errors import UnknownId
 from nearcast.model.kinds import Kind
 from nearcast.window.expiries import ExpiryHeap

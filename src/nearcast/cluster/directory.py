@@ -16,7 +16,7 @@ import pyarrow as pa
 from nearcast.cluster.schema import ORDER, PUBLISH, SUBSCRIBE, UNSUBSCRIBE
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
 from nearcast.columns.ids import Ids, group_ids, id_bytes
-from nearcast.columns.message_table import FOREVER
+from nearcast.columns.times import FOREVER
 
 ANYWHERE = 0  # the shard that rejects events of ids that nobody has
 NOWHERE = -1

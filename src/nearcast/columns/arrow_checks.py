@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.columns.arena import Array, Floats, Ints
-from nearcast.columns.message_table import list_parents
+from nearcast.columns.decode_messages import list_parents
 from nearcast.space.space import Space
 
 SIDES = ("min_lon", "min_lat", "max_lon", "max_lat")

@@ -17,9 +17,9 @@ from nearcast.columns.arena import Array, Ints, ranges
 from nearcast.columns.arrow_checks import LARGEST, SIDES, WORDS, Columns, is_simple
 from nearcast.columns.arrow_rows import as_table, is_sound, mappings, rows_of
 from nearcast.columns.ids import bulk_id_type, id_type, same_type
-from nearcast.columns.message_table import FOREVER
 from nearcast.columns.regions import box_rows, region_rows
 from nearcast.columns.subscription_tables import PointRows, WithinRows
+from nearcast.columns.times import FOREVER
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import plain_copy, refusal
 from nearcast.model.codec import subscription_from_json

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, owned
-from nearcast.columns.message_table import decode_messages, encode_batch
+from nearcast.columns.decode_messages import decode_messages, encode_batch
 from nearcast.jit import kernel
 from nearcast.space.distance import EUCLIDEAN, chord_metres, wrap
 from nearcast.space.space import Space

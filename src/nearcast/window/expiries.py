@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
-from nearcast.columns.message_table import FOREVER
+from nearcast.columns.times import FOREVER
 from nearcast.jit import kernel
 
 UNLIMITED = 2**62  # a count, age or max_ahead that never limits anything

@@ -11,8 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
+from nearcast.columns.decode_messages import MessageBatch, encode_batch
 from nearcast.columns.ids import group_ids
-from nearcast.columns.message_table import FOREVER, MISSING, MessageBatch, MessageTable, encode_batch
+from nearcast.columns.message_table import MessageTable
+from nearcast.columns.times import FOREVER, MISSING
 from nearcast.jit import allocating
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary

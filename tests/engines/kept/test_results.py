@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 import nearcast as nc
-from nearcast.columns.message_table import FOREVER, MESSAGE, MessageLayout
+from nearcast.columns.message_table import MESSAGE, MessageLayout
 from nearcast.columns.subscription_tables import ENDED, POINT, SCALE, PointLayout
+from nearcast.columns.times import FOREVER
 from nearcast.engines.blocks import USED
 from nearcast.engines.kept.buffers import has_room
 from nearcast.engines.kept.compaction import NEVER

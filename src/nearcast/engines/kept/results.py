@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, ranges, with_room
-from nearcast.columns.message_table import FOREVER, MessageLayout
+from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.times import FOREVER
 from nearcast.engines.blocks import N_CLASSES, N_HEADS, USED, block_class, block_room
 from nearcast.engines.kept.buffers import close_buffers, emit_changes, initial_room, n_pending, stamp_of
 from nearcast.engines.kept.compaction import NEVER, begin_sweep, end_sweep, rebuild_waiting, sweep_slots

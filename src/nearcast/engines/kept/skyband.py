@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast.columns.message_table import FOREVER
+from nearcast.columns.times import FOREVER
 from nearcast.engines.kept.buffers import (
     class_to_take,
     drop,

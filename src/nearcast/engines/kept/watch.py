@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.columns.message_table import FOREVER
+from nearcast.columns.times import FOREVER
 from nearcast.engines.kept.buffers import age_of, drop, room_to_touch, room_to_wait, stamp_bits, touch
 from nearcast.engines.kept.layout import FREE_WAITING, LINE, N_CHANGES, N_EXPIRED, N_FREE_WAITING, N_WAITING, N_WOKEN
 from nearcast.jit import kernel, prefetch

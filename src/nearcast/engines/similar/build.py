@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.columns.message_table import FOREVER
+from nearcast.columns.times import FOREVER
 from nearcast.engines.similar.bounds import best_text, slack_for
 from nearcast.engines.similar.layout import (
     ALIVE,

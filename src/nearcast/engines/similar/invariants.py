@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
-from nearcast.columns.message_table import FOREVER
 from nearcast.columns.subscription_tables import ENDED, PointLayout
+from nearcast.columns.times import FOREVER
 from nearcast.engines.similar.build import (
     INSIDE,
     LATER,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.columns.message_table import FOREVER
 from nearcast.columns.regions import BOX
+from nearcast.columns.times import FOREVER
 from nearcast.engines.within.layout import MANY, MORTAL, N_STEERING, N_WORDS, NO_WORD, PLAIN, UNRANKED
 from nearcast.jit import kernel
 from nearcast.space.rounding import above, below
