@@ -58,7 +58,7 @@ def test_moves(rival: Contender, window: nc.Window | None) -> None:
 @pytest.mark.parametrize("name", ["iq_tree", "ap_tree", "fast", "boxed", "keyword", "regions", "space"])
 def test_filters_of_nearest(name: str) -> None:
     """Indexes in the place of our own, with balls that close, shrink, grow and move."""
-    rival = Contender("nearest", name, part("cases.nearest").engine_class(name, {}))
+    rival = Contender("nearest", name, part("cases.nearest").engine_class(name))
     town = Town(4)
     queries = [(n, town.query("nearest")) for n in range(120)]
     messages = list(town.messages(400))
@@ -102,9 +102,9 @@ def test_cases_find_lost_matches(name: str, series: str, x: object) -> None:
 
 def test_cases_find_lost_changes_of_moves() -> None:
     case = small_case("ap_tree_fig_21b", "SS-Index", "zipf on ")
-    moved = case.engine.moved
+    move = case.engine.move
     case.sizes["checked"] = 1000
-    case.engine.moved = lambda slots, before: Changes(*(column[1:] for column in moved(slots, before)))
+    case.engine.move = lambda slots, before: Changes(*(column[1:] for column in move(slots, before)))
     with pytest.raises(part("figure").WrongAnswer, match="and 0 others differ"):
         case.check()
 

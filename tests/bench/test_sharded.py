@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cluster.test_costs import SPACES, columnar, town
+from partition.test_costs import SPACES, columnar, town
 
 from nearcast.cli.bench import part
 
