@@ -67,7 +67,7 @@ def check_messages_and_subscriptions(state: State) -> Known:
 
 
 def within(values: Any, size: int, what: str, least: int = 0) -> None:
-    """Require that values are numbers of something of which there are so many."""
+    """Require that values are from `least` to `size` - 1."""
     if values.size:
         require(least <= int(values.min()) and int(values.max()) < size, f"{what} out of range")
 
