@@ -114,7 +114,7 @@ class TreeBuilder:
                 self._make_room(arrays, int(builder.tasks["n_rows"][builder.state[N_TASKS] - 1]))
 
     def _make_room(self, arrays: TreeArrays, n_next: int) -> None:
-        """Room for any node, or for a leaf of `n_rows` rows."""
+        """Room for any node, or for a leaf of `n_next` rows."""
         arrays.make_room(64, 4 * self._fanout, 64, class_room(class_of(n_next)))
 
     @property
