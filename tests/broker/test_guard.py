@@ -17,7 +17,7 @@ import pytest
 from contract.contenders import Town
 
 import nearcast as nc
-from nearcast.model.kinds import LABELS
+from nearcast.model.kinds import LABELS, Kind
 from nearcast.window.live import LiveMessages
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
@@ -68,10 +68,16 @@ def make_broker(town: Town, n: int = 40) -> nc.Broker:
 
 
 def shown(broker: nc.Broker) -> Any:
-    """All that callers can see of a broker."""
+    """All that callers can see of a broker, now or later: a move may show in results only after more messages."""
     ids = sorted(broker.subscription_ids.to_pylist())
     stats = broker.stats()
-    return stats["messages"], stats["clock"], [(id, broker.results(id)) for id in ids]
+    return stats["messages"], stats["clock"], [(id, place_of(broker, id), broker.results(id)) for id in ids]
+
+
+def place_of(broker: nc.Broker, id: int) -> tuple[float, ...]:
+    kind, slot = broker.parts.registry.where(broker.parts.registry.find(id))
+    row = broker.parts.tables[kind].rows[slot]
+    return tuple(float(row[name]) for name in (("x0", "y0", "x1", "y1") if kind == Kind.WITHIN else ("x", "y")))
 
 
 def test_public_methods_are_all_tested_here() -> None:
