@@ -147,14 +147,18 @@ class KernelCache(FunctionCache):
     _impl_class = _Impl
     inner = False  # another kernel calls it, so that an entry for Python is not needed
 
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._base: Any = super()  # which has no types
+        self._base.__init__(function)
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """A file that is damaged, or cannot be read, counts as none: the kernel is compiled again."""
         found = None
         try:
-            found = super().load_overload(sig, target_context)
+            found = self._base.load_overload(sig, target_context)
         except (OSError, EOFError, ValueError, pickle.UnpicklingError, AttributeError, ImportError, IndexError):
             with contextlib.suppress(OSError):
-                self.flush()
+                self._base.flush()
         if found is None:
             PROGRESS.begin()
         return found
@@ -163,12 +167,12 @@ class KernelCache(FunctionCache):
         """A folder that is full or read-only keeps nothing; what was compiled works all the same."""
         PROGRESS.advance()
         with contextlib.suppress(OSError):
-            super().save_overload(sig, data)
+            self._base.save_overload(sig, data)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         """A layout's class may live in a module that the kernel's does not import: its fields are part of the key."""
         fields = tuple(names for kind in sig for names in _field_names(kind))
-        return (*super()._index_key(sig, codegen), fields, self.inner)
+        return (*self._base._index_key(sig, codegen), fields, self.inner)
 
 
 def _field_names(kind: Any) -> list[tuple[str, ...]]:

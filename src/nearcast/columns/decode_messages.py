@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -153,7 +153,7 @@ def _from_objects(items: Iterable[Any], space: Space, expected: str | None) -> M
 def _is_plain(table: pa.Table) -> bool:
     """Do the columns have the types that the vectorised checks know?"""
     types = {field.name: field.type for field in table.schema}
-    known = {
+    known: dict[str, Callable[[pa.DataType], bool]] = {
         "id": lambda t: pa.types.is_integer(t) or pa.types.is_string(t) or pa.types.is_large_string(t),
         "lon": lambda t: pa.types.is_floating(t) or pa.types.is_integer(t),
         "lat": lambda t: pa.types.is_floating(t) or pa.types.is_integer(t),
