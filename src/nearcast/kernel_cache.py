@@ -148,8 +148,8 @@ class KernelCache(FunctionCache):
     inner = False  # another kernel calls it, so that an entry for Python is not needed
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
         self._base: Any = super()  # which has no types
-        self._base.__init__(function)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """A file that is damaged, or cannot be read, counts as none: the kernel is compiled again."""
