@@ -35,7 +35,9 @@ class MessageLayout(NamedTuple):
 
 
 @kernel
-def measure_rows(starts, lengths, terms, counts, idf, norms, weights):
+def measure_rows(
+    starts: Longs, lengths: Ints, terms: Ints, counts: Ints, idf: Floats, norms: Floats, weights: Floats
+) -> None:
     """Length of the tf-idf vector and weight of the distinct words of each row, summed in row order."""
     for row in range(starts.size):
         square = 0.0

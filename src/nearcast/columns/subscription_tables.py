@@ -272,7 +272,7 @@ class PointTable(_Table):
 
 
 @kernel
-def in_region(subscriptions, slot, metric, x, y):
+def in_region(subscriptions: WithinLayout, slot: int, metric: int, x: float, y: float) -> bool:
     """Is the place inside the closed region of a subscription? Exact."""
     row = subscriptions.rows[slot]
     shapes = subscriptions.shapes
@@ -287,7 +287,7 @@ def in_region(subscriptions, slot, metric, x, y):
 
 
 @kernel
-def clauses_hold(subscriptions, slot, dense):
+def clauses_hold(subscriptions: WithinLayout, slot: int, dense: Floats) -> bool:
     """Does a clause hold for the scattered words?"""
     row = subscriptions.rows[slot]
     clauses = subscriptions.clauses
@@ -313,7 +313,7 @@ def clauses_hold(subscriptions, slot, dense):
 
 
 @kernel
-def mark_clause_terms(subscriptions, slots, used):
+def mark_clause_terms(subscriptions: WithinLayout, slots: Any, used: Any) -> None:
     """Set used[term] for every term of the clauses of these subscriptions."""
     clauses = subscriptions.clauses
     for slot in slots:

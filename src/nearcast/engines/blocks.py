@@ -6,8 +6,11 @@ first free block. A free block holds the position + 1 of the next one in the `li
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.jit import NEED_ROOM, kernel
 
 USED = 0  # position in `heads`
@@ -16,7 +19,7 @@ N_HEADS = 1 + N_CLASSES
 
 
 @kernel
-def block_room(size_class):
+def block_room(size_class: Any) -> Any:
     """Rows of a size class: 1, 2, ..., 16, 18, 20, ..., 32, 36, ...; none of class -1."""
     if size_class < 7:
         return size_class + 1
@@ -24,7 +27,7 @@ def block_room(size_class):
 
 
 @kernel
-def block_class(n):
+def block_class(n: int) -> int:
     """The smallest size class with room for `n` rows."""
     last = max(n, 1) - 1
     shift = 0
@@ -34,13 +37,13 @@ def block_class(n):
 
 
 @kernel
-def block_fits(heads, n_rows, size_class):
+def block_fits(heads: Longs, n_rows: int, size_class: Any) -> Any:
     """Can a block of this class be taken from an array of `n_rows`?"""
     return heads[1 + size_class] > 0 or heads[USED] + block_room(size_class) <= n_rows
 
 
 @kernel
-def take_block(heads, links, size_class):
+def take_block(heads: Longs, links: Ints, size_class: int) -> Any:
     """Start of a block; `block_fits` must hold."""
     start = heads[1 + size_class] - 1
     if start >= 0:
@@ -52,14 +55,14 @@ def take_block(heads, links, size_class):
 
 
 @kernel
-def give_block(heads, links, size_class, start):
+def give_block(heads: Longs, links: Ints, size_class: Any, start: int) -> None:
     """Take back a block."""
     links[start] = heads[1 + size_class]
     heads[1 + size_class] = start + 1
 
 
 @kernel
-def cut_block(heads, links, size_class):
+def cut_block(heads: Longs, links: Ints, size_class: int) -> Any:
     """Start of a block, cut from a larger free one if there is none of its class; or NEED_ROOM.
 
     For users whose blocks were long once and are short now: what the long ones left behind is used again.
@@ -84,7 +87,7 @@ def cut_block(heads, links, size_class):
 
 
 @kernel
-def cover_taken(starts, rooms, covered):
+def cover_taken(starts: Longs, rooms: Longs, covered: Array) -> bool:
     """Mark the rows of blocks that are in use; returns whether each lies inside, and apart from the others."""
     for i in range(starts.size):
         if starts[i] < 0 or rooms[i] < 0 or starts[i] > covered.size - rooms[i]:
@@ -97,7 +100,7 @@ def cover_taken(starts, rooms, covered):
 
 
 @kernel
-def cover_free(heads, links, covered):
+def cover_free(heads: Longs, links: Ints, covered: Array) -> bool:
     """Mark the rows of free blocks; returns whether each lies inside, and apart from all that was marked before."""
     for size_class in range(N_CLASSES):
         room, at = block_room(size_class), heads[1 + size_class]
@@ -113,7 +116,7 @@ def cover_free(heads, links, covered):
 
 
 @kernel
-def chain_length(first, links):
+def chain_length(first: int, links: Ints) -> int:
     """How many rows a chain that ends holds: positions + 1, and 0 at the end."""
     n, at = 0, np.int64(first)
     while at != 0:

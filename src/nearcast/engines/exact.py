@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from nearcast.columns.arena import Floats, Ints
 from nearcast.columns.scores import dot_row, shared_row, similar_score, topk_score
-from nearcast.columns.subscription_tables import clauses_hold, in_region
+from nearcast.columns.subscription_tables import PointLayout, WithinLayout, clauses_hold, in_region
 from nearcast.jit import kernel
 from nearcast.model.kinds import Kind
 from nearcast.space.distance import distance, ssim
@@ -21,7 +24,7 @@ TOPK, NEAREST = int(Kind.TOPK), int(Kind.NEAREST)  # kinds whose results are kep
 
 
 @kernel
-def within_matches(subscriptions, slot, message, space, dense):
+def within_matches(subscriptions: WithinLayout, slot: int, message: Any, space: Any, dense: Floats) -> bool:
     """Does the message lie in the region, and do its words satisfy the expression?"""
     return in_region(subscriptions, slot, space.metric, message.x, message.y) and clauses_hold(
         subscriptions, slot, dense
@@ -29,14 +32,14 @@ def within_matches(subscriptions, slot, message, space, dense):
 
 
 @kernel
-def similarity(subscriptions, slot, message, space, idf, dense):
+def similarity(subscriptions: PointLayout, slot: int, message: Any, space: Any, idf: Floats, dense: Floats) -> float:
     """Score of `Similar`, whether or not it reaches tau."""
     row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
     return similarity_of(row, scale, subscriptions.terms, message, space, idf, dense)
 
 
 @kernel
-def similarity_of(row, scale, terms, message, space, idf, dense):
+def similarity_of(row: Any, scale: Any, terms: Ints, message: Any, space: Any, idf: Floats, dense: Floats) -> float:
     """`similarity`, for loops in which handing over a layout would cost more than the score."""
     weight, n_shared = shared_row(terms, row.term_start, row.n_terms, idf, dense)
     text = tsim(np.int32(row.mode), weight, n_shared, scale.weight, message.weight, row.n_terms, message.n_terms)
@@ -45,7 +48,7 @@ def similarity_of(row, scale, terms, message, space, idf, dense):
 
 
 @kernel
-def negative_distance(terms, row, message, metric, idf, dense):
+def negative_distance(terms: Ints, row: Any, message: Any, metric: int, idf: Floats, dense: Floats) -> float:
     """Minus the distance of `Nearest`, or NO_MATCH; takes no layout, for loops in which handing one over would cost."""
     n_shared = shared_row(terms, row.term_start, row.n_terms, idf, dense)[1]
     if n_shared == 0 or (row.mode == ALL_WORDS and n_shared < row.n_terms):
@@ -54,7 +57,9 @@ def negative_distance(terms, row, message, metric, idf, dense):
 
 
 @kernel
-def rank(kind, subscriptions, slot, message, space, idf, dense):
+def rank(
+    kind: int, subscriptions: PointLayout, slot: int, message: Any, space: Any, idf: Floats, dense: Floats
+) -> float:
     """What results are ordered by: the score of `TopK`, minus the distance of `Nearest`, or NO_MATCH."""
     row = subscriptions.rows[slot]
     if kind == TOPK:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -128,7 +129,9 @@ def _candidates(terms: list[int], area: Area, since: int, context: EngineContext
 
 
 @allocating
-def check_within(subscriptions, slot, messages, found, space, idf, dense):
+def check_within(
+    subscriptions: WithinLayout, slot: int, messages: Any, found: Ints, space: Any, idf: Floats, dense: Floats
+) -> Array:
     """Which of the messages match a Within subscription."""
     matches = np.zeros(found.size, dtype=np.bool_)
     for i in range(found.size):
@@ -140,7 +143,9 @@ def check_within(subscriptions, slot, messages, found, space, idf, dense):
 
 
 @allocating
-def score_similar(subscriptions, slot, messages, found, space, idf, dense):
+def score_similar(
+    subscriptions: PointLayout, slot: int, messages: Any, found: Ints, space: Any, idf: Floats, dense: Floats
+) -> Floats:
     """Scores of the messages for a Similar subscription."""
     scores = np.empty(found.size)
     for i in range(found.size):

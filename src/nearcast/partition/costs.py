@@ -9,7 +9,7 @@ separates what an index must look at from what it must check; `own_costs` is the
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class GridInput(NamedTuple):
 
 
 @kernel
-def weigh_words(footprints, members, counts, n, units, costs):
+def weigh_words(footprints: Any, members: Any, counts: Any, n: Any, units: Any, costs: Any) -> Any:
     """Cost of each member: what a touch of it costs, times the shares of n messages that hold its words, summed.
 
     `counts` says how many hold each word; returns the sum of all costs.
@@ -64,7 +64,7 @@ def weigh_words(footprints, members, counts, n, units, costs):
 
 
 @kernel
-def enclose(footprints, members):
+def enclose(footprints: Any, members: Any) -> Any:
     """The box around all members' boxes: R."""
     x0, y0, x1, y1 = math.inf, math.inf, -math.inf, -math.inf
     for i in members:
@@ -74,7 +74,7 @@ def enclose(footprints, members):
 
 
 @kernel
-def weigh_in_box(footprints, members, sample, box, counts, units, costs):
+def weigh_in_box(footprints: Any, members: Any, sample: Any, box: Any, counts: Any, units: Any, costs: Any) -> Any:
     """Cost of each member when all of them are touched by what lies in one box; returns their sum.
 
     `counts`, one for each word and one more, are all 0 before and after.
@@ -88,7 +88,7 @@ def weigh_in_box(footprints, members, sample, box, counts, units, costs):
 
 
 @kernel
-def cells_around(bounds, box, level):
+def cells_around(bounds: Any, box: Any, level: Any) -> Any:
     """The box of all places whose messages look into the grid cell of this level that a box is filed in.
 
     A message looks into every cell that a box around it can be filed in, boxes being no larger than cells: that of the
@@ -109,7 +109,7 @@ def cells_around(bounds, box, level):
 
 
 @kernel
-def weigh_each(footprints, sample, grid, looks, checks, parts):
+def weigh_each(footprints: Any, sample: Any, grid: Any, looks: Any, checks: Any, parts: Any) -> None:
     """Cost of each subscription by itself: what is looked at in the cells around its box, and checked in the box.
 
     Both are written to `parts`, float64[n, 2].

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from typing import Any
 
 import numpy as np
 
@@ -119,7 +120,7 @@ class Splitter:
 
 
 @kernel
-def overlapping_most(boxes, levels, set_boxes, set_levels, extent, best):
+def overlapping_most(boxes: Any, levels: Any, set_boxes: Any, set_levels: Any, extent: Any, best: Any) -> None:
     """For each box the set of its size whose box it overlaps most, of equal ones the smallest; -1 for none.
 
     Paper: [DKMSKS] section 4.4, equation 7.

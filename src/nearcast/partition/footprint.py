@@ -59,7 +59,7 @@ class Footprints(NamedTuple):
 
 
 @kernel
-def rarest_of_clauses(terms, part_start, n_clauses, holding, words, word_start):
+def rarest_of_clauses(terms: Any, part_start: Any, n_clauses: Any, holding: Any, words: Any, word_start: Any) -> Any:
     """Write the rarest positive word of each clause, each word once; returns how many."""
     n = part = 0
     for i in range(n_clauses.size):
@@ -81,7 +81,7 @@ def rarest_of_clauses(terms, part_start, n_clauses, holding, words, word_start):
 
 
 @kernel
-def shared_at_most(measure, weight, n_words, n_all):
+def shared_at_most(measure: Any, weight: Any, n_words: Any, n_all: Any) -> Any:
     """The largest text similarity of a message that holds `n_words` of `n_all` words, with this share of the weight."""
     if measure == OVERLAP:
         return n_words / n_all
@@ -93,7 +93,7 @@ def shared_at_most(measure, weight, n_words, n_all):
 
 
 @kernel
-def prefix_many(points, holding, words, word_start):
+def prefix_many(points: Any, holding: Any, words: Any, word_start: Any) -> Any:
     """Write the words of each `Similar` without one of which no text is near enough; returns how many.
 
     Paper: [STAMP] the prefix: as few of the rarest words as leave others that together do not suffice.
@@ -131,7 +131,7 @@ def prefix_many(points, holding, words, word_start):
 
 
 @kernel
-def rarest_words(points, holding, words, word_start):
+def rarest_words(points: Any, holding: Any, words: Any, word_start: Any) -> Any:
     """Write the words that a `Nearest` is touched by: the rarest where all are asked for; returns how many."""
     n = 0
     for i in range(points.xs.size):
@@ -149,7 +149,7 @@ def rarest_words(points, holding, words, word_start):
 
 
 @kernel
-def balls_to_boxes(metric, xs, ys, radii, boxes):
+def balls_to_boxes(metric: Any, xs: Any, ys: Any, radii: Any, boxes: Any) -> None:
     """A box around each ball."""
     for i in range(xs.size):
         if math.isinf(radii[i]):
@@ -159,7 +159,7 @@ def balls_to_boxes(metric, xs, ys, radii, boxes):
 
 
 @kernel
-def shares_of(sample, boxes, which, shares):
+def shares_of(sample: Any, boxes: Any, which: Any, shares: Any) -> None:
     """Share of messages that lie in each of some boxes.
 
     Paper: [DKMSKS] section 3.2, equation 2.

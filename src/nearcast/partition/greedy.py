@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from nearcast.columns.arena import Floats, Ints, Longs
@@ -9,7 +11,7 @@ from nearcast.jit import kernel
 
 
 @kernel
-def assign_costs(costs, loads, heap, takers):
+def assign_costs(costs: Any, loads: Any, heap: Any, takers: Any) -> None:
     """Give each cost in turn to the smallest load, of equal ones to the first; loads grow by what they take.
 
     `heap` is room for the numbers of all takers.
@@ -28,7 +30,7 @@ def assign_costs(costs, loads, heap, takers):
 
 
 @kernel
-def sift_down(heap, loads, at):
+def sift_down(heap: Any, loads: Any, at: Any) -> None:
     """Let the entry at this place of the heap sink to where it belongs."""
     moved = heap[at]
     while 2 * at + 1 < heap.size:
@@ -43,13 +45,13 @@ def sift_down(heap, loads, at):
 
 
 @kernel
-def comes_first(loads, one, other):
+def comes_first(loads: Any, one: Any, other: Any) -> Any:
     """Does one taker come before the other: less to do, or as much and a smaller number?"""
     return loads[one] < loads[other] or (loads[one] == loads[other] and one < other)
 
 
 @kernel
-def assign_cost_parts(parts, sums, totals, takers):
+def assign_cost_parts(parts: Any, sums: Any, totals: Any, takers: Any) -> None:
     """Give each cost, which has several parts, in turn to whom it makes least uneven; `sums` and `totals` grow.
 
     That is where the squares of a taker's sums, each as a share of the total so far, grow least; of equal ones the

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class Weighed(NamedTuple):
 
 
 @kernel
-def codes_of(xs, ys, bounds, codes):
+def codes_of(xs: Any, ys: Any, bounds: Any, codes: Any) -> None:
     """Morton code of each place."""
     for i in range(xs.size):
         codes[i] = morton(xs[i], ys[i], bounds, _LEVEL)

@@ -6,7 +6,7 @@ The balls B(s) of DkM-SKS section 3.2.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class PlaceQuery(NamedTuple):
 
 
 @kernel
-def keep_best(scratch, n, k, value, row):
+def keep_best(scratch: Any, n: Any, k: Any, value: Any, row: Any) -> Any:
     """Keep a value unless k smaller ones are kept, or the message is; returns how many are kept."""
     best, who = scratch.best, scratch.who
     if n == k and value >= best[k - 1]:
@@ -69,7 +69,7 @@ def keep_best(scratch, n, k, value, row):
 
 
 @kernel
-def holds_all(sample, row, dense, n_words):
+def holds_all(sample: Any, row: Any, dense: Any, n_words: Any) -> Any:
     """Does the message hold `n_words` of the words at hand?"""
     n = 0
     for j in range(sample.term_start[row], sample.term_start[row + 1]):
@@ -78,7 +78,7 @@ def holds_all(sample, row, dense, n_words):
 
 
 @kernel
-def search_list(sample, metric, query, term, n, scratch):
+def search_list(sample: Any, metric: Any, query: Any, term: Any, n: Any, scratch: Any) -> Any:
     """Keep the messages of one list that are among the k nearest; returns how many are kept, `n` of them before.
 
     The list is followed north and south at once, until the next one lies farther off in latitude alone than the k-th.
@@ -122,7 +122,7 @@ def search_list(sample, metric, query, term, n, scratch):
 
 
 @kernel
-def gap_of(metric, squared):
+def gap_of(metric: Any, squared: Any) -> Any:
     """How far apart in latitude, or along an axis, two spots of this squared distance can lie."""
     if metric == EUCLIDEAN:
         return math.sqrt(squared)
@@ -130,7 +130,7 @@ def gap_of(metric, squared):
 
 
 @kernel
-def nearest_many(sample, metric, points, scratch, radii):
+def nearest_many(sample: Any, metric: Any, points: Any, scratch: Any, radii: Any) -> None:
     """Radius of each ball: the distance to the k-th nearest message in the sample, infinite if there are fewer.
 
     Paper: [DKMSKS] section 3.2, B(s).
@@ -167,7 +167,7 @@ def nearest_many(sample, metric, points, scratch, radii):
 
 
 @kernel
-def topk_many(sample, metric, max_distance, points, scratch, radii):
+def topk_many(sample: Any, metric: Any, max_distance: Any, points: Any, scratch: Any, radii: Any) -> None:
     """Radius of each ball: beyond it a message does not reach the k-th score in the sample, whatever its text.
 
     Where a subscription's words are held by many, only some of these are scored, evenly spread, and k is smaller

@@ -50,7 +50,7 @@ class Rectangle(NamedTuple):
 
 
 @kernel
-def spot_of(metric, x, y):
+def spot_of(metric: Any, x: Any, y: Any) -> Any:
     """A point whose squared distance to another orders as distances do: on a sphere of radius 1/2 under haversine."""
     if metric == EUCLIDEAN:
         return x, y, 0.0
@@ -59,27 +59,27 @@ def spot_of(metric, x, y):
 
 
 @kernel
-def spots_of(metric, xs, ys, spots):
+def spots_of(metric: Any, xs: Any, ys: Any, spots: Any) -> None:
     """`spot_of` many."""
     for i in range(xs.size):
         spots[i, 0], spots[i, 1], spots[i, 2] = spot_of(metric, xs[i], ys[i])
 
 
 @kernel
-def length_of(metric, squared):
+def length_of(metric: Any, squared: Any) -> Any:
     """The distance that belongs to a squared distance of spots: in coordinate units, or in metres."""
     return math.sqrt(squared) if metric == EUCLIDEAN else chord_metres(squared)
 
 
 @kernel
-def wrap_many(xs):
+def wrap_many(xs: Any) -> None:
     """Wrap longitudes in place."""
     for i in range(xs.size):
         xs[i] = wrap(xs[i])
 
 
 @kernel
-def first_from(ys, y):
+def first_from(ys: Any, y: Any) -> Any:
     """The first message that lies no farther south than `y`."""
     low, high = 0, ys.size
     while low < high:
@@ -92,7 +92,7 @@ def first_from(ys, y):
 
 
 @kernel
-def count_box(sample, box):
+def count_box(sample: Any, box: Any) -> Any:
     """How many messages lie in a box.
 
     Paper: [DKMSKS] section 3.2, |O_R| of equation 2.
@@ -106,7 +106,7 @@ def count_box(sample, box):
 
 
 @kernel
-def count_words(sample, box, counts, one):
+def count_words(sample: Any, box: Any, counts: Any, one: Any) -> None:
     """Count how many messages in a box hold each word: adds `one` to `counts` for each; -1 subtracts them again.
 
     Paper: [DKMSKS] section 4.1, |O_R,λ| of equation 4, for all λ at once.
@@ -120,7 +120,7 @@ def count_words(sample, box, counts, one):
 
 
 @kernel
-def count_word(sample, term, box):
+def count_word(sample: Any, term: Any, box: Any) -> Any:
     """How many messages in a box hold one word."""
     ys, rows = sample.ys, sample.rows
     low, end = sample.list_start[term], sample.list_start[term + 1]

@@ -8,6 +8,7 @@ a few subtractions. Under euclidean the place is the point.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from nearcast.jit import inlined, kernel
 from nearcast.space.distance import EARTH_RADIUS_M, HAVERSINE, wrap
@@ -19,7 +20,7 @@ _RADIANS = math.pi / 180.0
 
 
 @kernel
-def to_point(metric, x, y):
+def to_point(metric: int, x: float, y: float) -> tuple[float, float, float]:
     """The place (x, y) as a point in three dimensions."""
     if metric != HAVERSINE:
         return x, y, 0.0
@@ -30,7 +31,7 @@ def to_point(metric, x, y):
 
 
 @inlined
-def box_squared(x, y, z, box):
+def box_squared(x: float, y: float, z: Any, box: Any) -> Any:
     """Squared straight distance from a point to the nearest point of a box."""
     dx = max(box.x0 - x, x - box.x1, 0.0)
     dy = max(box.y0 - y, y - box.y1, 0.0)
@@ -39,7 +40,7 @@ def box_squared(x, y, z, box):
 
 
 @inlined
-def at_least(metric, squared):
+def at_least(metric: int, squared: float) -> Any:
     """A distance that `distance` never falls below for two places whose points lie that far apart, squared.
 
     The arc 2 asin(c/2) of a chord c is c + c³/24 + 3c⁵/640 + ..., all terms positive, so the first three stay below it.
@@ -54,7 +55,7 @@ def at_least(metric, squared):
 
 
 @kernel
-def at_most(metric, squared):
+def at_most(metric: int, squared: float) -> float:
     """A distance that `distance` never exceeds for two places whose points lie that far apart, squared."""
     chord = math.sqrt(squared + 1e-300) * (1.0 + 1e-12)
     if metric == HAVERSINE:
@@ -63,7 +64,7 @@ def at_most(metric, squared):
 
 
 @kernel
-def squared_limit(metric, distance):
+def squared_limit(metric: int, distance: float) -> float:
     """Squared straight distance that no two places within `distance` of each other exceed."""
     chord = distance
     if metric == HAVERSINE:
@@ -73,7 +74,7 @@ def squared_limit(metric, distance):
 
 
 @kernel
-def hilbert(column, row):
+def hilbert(column: int, row: int) -> int:
     """Position along the Hilbert curve of a cell in a square grid of 2**CURVE_BITS columns and rows."""
     code = 0
     side = 1 << (CURVE_BITS - 1)
@@ -91,7 +92,7 @@ def hilbert(column, row):
 
 
 @kernel
-def grid_line(value, low, scale):
+def grid_line(value: float, low: float, scale: float) -> int:
     """Column or row of a coordinate; what lies outside the bounds falls into the outermost."""
     if scale == 0.0:
         return 0

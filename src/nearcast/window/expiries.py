@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class HeapLayout(NamedTuple):
 
 
 @kernel
-def heap_push(heap, time, serial, slot):
+def heap_push(heap: HeapLayout, time: int, serial: int, slot: int) -> None:
     """Add an entry; there must be room."""
     at = heap.size[0]
     heap.size[0] = at + 1
@@ -51,7 +51,7 @@ def heap_push(heap, time, serial, slot):
 
 
 @kernel
-def heap_pop(heap):
+def heap_pop(heap: HeapLayout) -> None:
     """Remove the earliest entry."""
     last = heap.size[0] - 1
     heap.size[0] = last
@@ -71,14 +71,14 @@ def heap_pop(heap):
 
 
 @kernel
-def push_many(heap, times, serials, slots):
+def push_many(heap: HeapLayout, times: Longs, serials: Longs, slots: Ints) -> None:
     """Add entries; there must be room."""
     for i in range(times.size):
         heap_push(heap, times[i], serials[i], slots[i])
 
 
 @kernel
-def pop_many(heap, until, serials, slots):
+def pop_many(heap: HeapLayout, until: int, serials: Longs, slots: Ints) -> int:
     """Remove what is due, at most as many as there is room for; returns how many."""
     n = 0
     while heap.size[0] > 0 and heap.times[0] <= until and n < slots.size:
@@ -146,7 +146,7 @@ class ExpiryHeap:
 
 
 @kernel
-def expire_steps(rows, steps, count, last, queue, heap):
+def expire_steps(rows: Array, steps: Any, count: int, last: int, queue: CountQueue, heap: HeapLayout) -> None:
     """Write who leaves in each event, to `steps.expired_start` and `steps.expired`.
 
     Both structures may name a message that has left already: through the other one in this batch (then its expiry, or

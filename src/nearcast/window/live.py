@@ -13,7 +13,7 @@ import numpy as np
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.decode_messages import MessageBatch, encode_batch
 from nearcast.columns.ids import group_ids
-from nearcast.columns.message_table import MessageTable
+from nearcast.columns.message_table import MessageLayout, MessageTable
 from nearcast.columns.times import FOREVER, MISSING
 from nearcast.jit import allocating
 from nearcast.space.space import Space
@@ -59,7 +59,9 @@ class Steps(NamedTuple):
 
 
 @allocating
-def admit_rows(given, messages, limits, last, clock, out):
+def admit_rows(
+    given: GivenRows, messages: MessageLayout, limits: Limits, last: int, clock: int, out: Admission
+) -> None:
     """Decide every row of a batch in order. An id may come and go several times in one batch."""
     newest = np.full(given.ts.size, -1, dtype=np.int64)  # by group: the last row admitted
     for row in range(given.ts.size):

@@ -82,6 +82,6 @@ class Limits(NamedTuple):
 
 
 @kernel
-def is_live(row, last, clock, count):
+def is_live(row: Any, last: int, clock: int, count: int) -> Any:
     """Does the message of this row live when `last` is the newest sequence and the clock stands at `clock`?"""
     return 0 < row.sequence <= last and row.sequence > last - count and row.expires_at > clock

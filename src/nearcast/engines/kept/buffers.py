@@ -7,9 +7,11 @@ What may be dropped, and when a buffer is refilled, is decided in `skyband.py`; 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
+from nearcast.columns.arena import Ints
 from nearcast.engines.blocks import USED, block_class, block_fits, block_room, give_block, take_block
 from nearcast.engines.kept.layout import (
     MOVED,
@@ -21,6 +23,7 @@ from nearcast.engines.kept.layout import (
     N_TOUCHED,
     N_WAITING,
     TOUCHED,
+    ResultLayout,
 )
 from nearcast.jit import kernel
 
@@ -29,7 +32,7 @@ _TOO_LARGE = 2  # a buffer whose block is this many size classes larger than it 
 
 
 @kernel
-def emit(results, event, slot, message, sign, rank):
+def emit(results: ResultLayout, event: int, slot: int, message: int, sign: int, rank: float) -> None:
     """Append a change; room was promised."""
     at = results.counters[N_CHANGES]
     change = results.changes[at]
@@ -38,13 +41,13 @@ def emit(results, event, slot, message, sign, rank):
 
 
 @kernel
-def room_of(buffer):
+def room_of(buffer: Any) -> Any:
     """Entries that the block of a buffer has room for."""
     return block_room(np.int64(buffer.block) - 1)
 
 
 @kernel
-def touch(results, slot):
+def touch(results: ResultLayout, slot: int) -> None:
     """Note that a subscription's buffer changed in this event; room was promised."""
     buffer = results.buffers[slot]
     if buffer.touched & TOUCHED == 0:
@@ -54,7 +57,7 @@ def touch(results, slot):
 
 
 @kernel
-def move_floor(results, slot, floor):
+def move_floor(results: ResultLayout, slot: int, floor: float) -> None:
     """Give a buffer another floor."""
     buffer = results.buffers[slot]
     buffer.floor = floor
@@ -62,13 +65,13 @@ def move_floor(results, slot, floor):
 
 
 @kernel
-def stamp_bits(newest):
+def stamp_bits(newest: int) -> int:
     """By how many bits a sequence is cut, so that `newest` live messages have at most half of all stamps."""
     return max(0, math.frexp(float(newest))[1] - _STAMP_BITS + 1)
 
 
 @kernel
-def stamp_of(sequence, newest):
+def stamp_of(sequence: int, newest: int) -> int:
     """When a message came, in shares of the window, counted round and round.
 
     Buffers tell by it which messages the window has left behind, and which of theirs is the oldest, without a look at
@@ -78,25 +81,25 @@ def stamp_of(sequence, newest):
 
 
 @kernel
-def age_of(entry, last, newest):
+def age_of(entry: Any, last: int, newest: int) -> Any:
     """How many stamps ago a message came, if `last` is the newest."""
     return (stamp_of(last, newest) - np.int64(entry.stamp)) & ((1 << _STAMP_BITS) - 1)
 
 
 @kernel
-def room_to_wait(results):
+def room_to_wait(results: ResultLayout) -> Any:
     """How many more can begin to wait."""
     return results.counters[N_FREE_WAITING] + results.waiting.size - results.counters[N_WAITING]
 
 
 @kernel
-def room_to_touch(results):
+def room_to_touch(results: ResultLayout) -> Any:
     """Is there room to note that one more subscription changed?"""
     return results.counters[N_TOUCHED] < results.touched.size
 
 
 @kernel
-def has_room(results, slot):
+def has_room(results: ResultLayout, slot: int) -> Any:
     """Is there room for one more entry of a subscription, wherever its buffer goes, and for its changes?"""
     buffer = results.buffers[slot]
     counters = results.counters
@@ -109,13 +112,13 @@ def has_room(results, slot):
 
 
 @kernel
-def initial_room(n):
+def initial_room(n: int) -> int:
     """Entries that a new buffer of `n` has room for: it will grow soon, and a block left behind may find no user."""
     return n + n // 8
 
 
 @kernel
-def room_to_replace(results, slot, n):
+def room_to_replace(results: ResultLayout, slot: int, n: int) -> Any:
     """Is there room to give a subscription a buffer of up to `n` entries, and for its changes?"""
     return (
         results.blocks[USED] + block_room(block_class(initial_room(n))) <= results.entries.size
@@ -126,7 +129,7 @@ def room_to_replace(results, slot, n):
 
 
 @kernel
-def free_entries(results, slot):
+def free_entries(results: ResultLayout, slot: int) -> None:
     """Give back the block of a subscription's buffer."""
     buffer = results.buffers[slot]
     if buffer.block > 0:
@@ -142,7 +145,7 @@ def free_entries(results, slot):
 
 
 @kernel
-def take_entries(results, slot, start, size_class):
+def take_entries(results: ResultLayout, slot: int, start: int, size_class: int) -> None:
     """A buffer has a block from now on; the one that it had is given back."""
     buffer = results.buffers[slot]
     free_entries(results, slot)
@@ -151,27 +154,27 @@ def take_entries(results, slot, start, size_class):
 
 
 @kernel
-def is_free(results, size_class):
+def is_free(results: ResultLayout, size_class: int) -> Any:
     """Is a block of this size class free, wherever?"""
     return results.blocks[1 + size_class] > 0 or results.above[1 + size_class] > 0
 
 
 @kernel
-def class_to_take(results, n):
+def class_to_take(results: ResultLayout, n: int) -> int:
     """The size class from which a buffer of `n` entries takes its block: rather one that is free than one more."""
     size_class = block_class(n)
     return size_class + 1 if not is_free(results, size_class) and is_free(results, size_class + 1) else size_class
 
 
 @kernel
-def new_block(results, size_class):
+def new_block(results: ResultLayout, size_class: int) -> Any:
     """Start of a block, below the boundary if one is free there, then beyond it, then one more; needs room."""
     beyond = results.blocks[1 + size_class] == 0 and results.above[1 + size_class] > 0
     return take_block(results.above if beyond else results.blocks, results.entries["message"], size_class)
 
 
 @kernel
-def move_entries(results, slot, size_class):
+def move_entries(results: ResultLayout, slot: int, size_class: int) -> None:
     """Give a buffer a block of another size class; there must be room."""
     buffer = results.buffers[slot]
     start = new_block(results, size_class)
@@ -181,13 +184,13 @@ def move_entries(results, slot, size_class):
 
 
 @kernel
-def move_to_larger(results, slot):
+def move_to_larger(results: ResultLayout, slot: int) -> None:
     """Give a full buffer a block of the next size class."""
     move_entries(results, slot, class_to_take(results, room_of(results.buffers[slot]) + 1))
 
 
 @kernel
-def give_back_room(results, slot):
+def give_back_room(results: ResultLayout, slot: int) -> None:
     """Give a buffer that has become much shorter a smaller block, if one is free."""
     buffer = results.buffers[slot]
     size_class = class_to_take(results, buffer.n_entries + 1)
@@ -196,7 +199,7 @@ def give_back_room(results, slot):
 
 
 @kernel
-def drop(results, slot, position, event):
+def drop(results: ResultLayout, slot: int, position: int, event: int) -> None:
     """Take an entry out of a buffer; emits that it left the result if it was shown."""
     buffer = results.buffers[slot]
     entry = results.entries[buffer.start + position]
@@ -210,7 +213,7 @@ def drop(results, slot, position, event):
 
 
 @kernel
-def n_pending(results):
+def n_pending(results: ResultLayout) -> int:
     """How many changes `emit_changes` will emit, at most."""
     n = 0
     for i in range(results.counters[N_TOUCHED]):
@@ -219,7 +222,7 @@ def n_pending(results):
 
 
 @kernel
-def emit_changes(results, event):
+def emit_changes(results: ResultLayout, event: int) -> None:
     """End an event: emit what entered and what left the first k of every touched buffer. Needs room for `n_pending`.
 
     One message came at most, so that at most one that is shown has left the first k, and stands next to them.
@@ -239,7 +242,7 @@ def emit_changes(results, event):
 
 
 @kernel
-def close_buffers(results, slots):
+def close_buffers(results: ResultLayout, slots: Ints) -> None:
     """Forget the buffers of subscriptions that end."""
     for slot in slots:
         buffer = results.buffers[slot]

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from nearcast.columns.arena import Ints, Longs
 from nearcast.engines.blocks import N_CLASSES, USED, block_class, cut_block, give_block
 from nearcast.engines.kept.buffers import move_entries, room_of
-from nearcast.engines.kept.layout import FREE_WAITING, N_FREE_WAITING, N_WAITING
+from nearcast.engines.kept.layout import FREE_WAITING, N_FREE_WAITING, N_WAITING, ResultLayout
 from nearcast.engines.kept.watch import wait_for
 from nearcast.jit import kernel
 
@@ -25,7 +26,7 @@ _MOST_CLASSES = 8  # a block that is this many size classes larger, which is twi
 
 
 @kernel
-def move_free_blocks(links, source, target, first):
+def move_free_blocks(links: Ints, source: Longs, target: Longs, first: int) -> None:
     """Move the free blocks that start at `first` or beyond from one set of lists to another, and lose none."""
     for size_class in range(N_CLASSES):
         at = source[1 + size_class]
@@ -37,14 +38,14 @@ def move_free_blocks(links, source, target, first):
 
 
 @kernel
-def begin_sweep(results, boundary):
+def begin_sweep(results: ResultLayout, boundary: int) -> None:
     """Tell free blocks beyond the boundary from the others from now on."""
     results.above[USED] = boundary
     move_free_blocks(results.entries["message"], results.blocks, results.above, boundary)
 
 
 @kernel
-def sweep_slots(results, first, end):
+def sweep_slots(results: ResultLayout, first: int, end: int) -> None:
     """Move the buffers of some subscriptions below the boundary, where a free block has room for them."""
     links = results.entries["message"]
     for slot in range(first, end):
@@ -64,7 +65,7 @@ def sweep_slots(results, first, end):
 
 
 @kernel
-def end_sweep(results):
+def end_sweep(results: ResultLayout) -> None:
     """The pool ends with its last buffer; all free blocks before that are alike again."""
     end = 0
     for slot in range(results.buffers.size):
@@ -80,7 +81,7 @@ def end_sweep(results):
 
 
 @kernel
-def rebuild_waiting(results):
+def rebuild_waiting(results: ResultLayout) -> None:
     """Have everybody wait for what they watch, and for nothing else."""
     counters = results.counters
     counters[FREE_WAITING], counters[N_FREE_WAITING], counters[N_WAITING] = 0, 0, 0

@@ -28,7 +28,7 @@ from nearcast.columns.subscription_tables import PointLayout, PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.exact import NEAREST
 from nearcast.engines.kept.buffers import emit_changes, has_room, n_pending
-from nearcast.engines.kept.layout import N_CHANGES, N_TOUCHED, AsOf
+from nearcast.engines.kept.layout import N_CHANGES, N_TOUCHED, AsOf, ResultLayout
 from nearcast.engines.kept.refill import SearchInput, refill_many, sort_for_locality
 from nearcast.engines.kept.results import Results
 from nearcast.engines.kept.skyband import STRATEGIES, Policy, is_short, offer
@@ -67,7 +67,7 @@ class Found(NamedTuple):
 
 
 @kernel
-def leave_expired(batch, cursor, results, policy):
+def leave_expired(batch: BatchInput, cursor: Longs, results: ResultLayout, policy: Policy) -> bool:
     """Take the messages that leave in this event out of all buffers; False if room is needed first, then call again."""
     steps, messages, subscriptions = batch.steps, batch.messages, batch.subscriptions
     event = cursor[STEP]
@@ -83,13 +83,13 @@ def leave_expired(batch, cursor, results, policy):
 
 
 @kernel
-def note_found(cursor, n):
+def note_found(cursor: Longs, n: int) -> None:
     """The engine has found `n` candidates."""
     cursor[PHASE], cursor[POSITION], cursor[N_FOUND] = OFFERING, 0, n
 
 
 @kernel
-def offer_found(batch, cursor, found, results, policy):
+def offer_found(batch: BatchInput, cursor: Longs, found: Found, results: ResultLayout, policy: Policy) -> bool:
     """Offer the arrival to its candidates; False if room is needed first, then call again."""
     event = cursor[STEP]
     while cursor[POSITION] < cursor[N_FOUND]:
@@ -108,7 +108,7 @@ def offer_found(batch, cursor, found, results, policy):
 
 
 @kernel
-def anyone_short(results):
+def anyone_short(results: ResultLayout) -> bool:
     """Must a buffer be refilled before the changes of the event can be emitted?"""
     for i in range(results.counters[N_TOUCHED]):
         if is_short(results, results.touched[i]):
@@ -117,7 +117,7 @@ def anyone_short(results):
 
 
 @kernel
-def run_events(batch, end, cursor, found, results, policy):
+def run_events(batch: BatchInput, end: int, cursor: Longs, found: Found, results: ResultLayout, policy: Policy) -> int:
     """Take events from the cursor up to `end` through their phases; returns the next task, which is DONE at the end."""
     while cursor[STEP] < end:
         if cursor[PHASE] == LEAVING:

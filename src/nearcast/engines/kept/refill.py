@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from nearcast.columns.scores import gather, mark, scatter
 from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.exact import ALL_WORDS, FARTHEST, TOPK
 from nearcast.engines.kept.buffers import room_to_replace
-from nearcast.engines.kept.layout import N_REFILLS
-from nearcast.engines.kept.skyband import buffer_limit, replace
+from nearcast.engines.kept.layout import N_REFILLS, AsOf, ResultLayout
+from nearcast.engines.kept.skyband import Policy, buffer_limit, replace
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.hilbert import grid_line, hilbert
@@ -43,13 +43,22 @@ class SearchInput(NamedTuple):
 
 
 @kernel
-def cost_so_far(work):
+def cost_so_far(work: Longs) -> Any:
     """What all searches have cost, in steps through a buffer."""
     return _NODE_COST * (work[NODES] + work[LEAVES]) + _POSTING_COST * work[POSTINGS]
 
 
 @kernel
-def refill_many(kind, slots, first, subscriptions, search_input, as_of, results, policy):
+def refill_many(
+    kind: int,
+    slots: Ints,
+    first: int,
+    subscriptions: PointLayout,
+    search_input: SearchInput,
+    as_of: AsOf,
+    results: ResultLayout,
+    policy: Policy,
+) -> int:
     """Evaluate subscriptions again from position `first` on; returns the position at which there was no room."""
     messages, idf, dense = search_input.messages, search_input.idf, search_input.dense
     scratch, n_live = search_input.scratch, search_input.n_live
@@ -88,7 +97,7 @@ def refill_many(kind, slots, first, subscriptions, search_input, as_of, results,
 
 
 @kernel
-def place_codes(rows, slots, frame, codes):
+def place_codes(rows: Array, slots: Ints, frame: Frame, codes: Longs) -> None:
     """Write where along a curve each subscription lies."""
     for i in range(slots.size):
         row = rows[slots[i]]
@@ -97,7 +106,7 @@ def place_codes(rows, slots, frame, codes):
 
 
 @kernel
-def word_codes(subscriptions, slots, idf, codes):
+def word_codes(subscriptions: PointLayout, slots: Ints, idf: Floats, codes: Longs) -> None:
     """Write a number for the two most frequent words of each `TopK` subscription, -1 if its place matters more."""
     for i in range(slots.size):
         codes[i] = -1

@@ -11,10 +11,11 @@ below it cannot enter the buffer.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from nearcast.columns.arena import Array
 from nearcast.columns.times import FOREVER
 from nearcast.engines.kept.buffers import (
     class_to_take,
@@ -29,7 +30,7 @@ from nearcast.engines.kept.buffers import (
     take_entries,
     touch,
 )
-from nearcast.engines.kept.layout import MOST_MARK, N_BUFFERED, N_KEPT, N_OFFERED, N_SHRUNK
+from nearcast.engines.kept.layout import MOST_MARK, N_BUFFERED, N_KEPT, N_OFFERED, N_SHRUNK, ResultLayout
 from nearcast.engines.kept.watch import watch_first, watch_newcomer
 from nearcast.errors import InvalidInput
 from nearcast.jit import kernel
@@ -74,7 +75,7 @@ def check_strategy(strategy: str, share: float) -> None:
 
 
 @kernel
-def buffer_limit(k, policy):
+def buffer_limit(k: Any, policy: Any) -> Any:
     """Most entries that a buffer may hold, and how many an evaluation looks for."""
     k = np.int64(k)  # a multiple of the largest k is more than 32 bits hold
     if not policy.spare:
@@ -87,7 +88,7 @@ def buffer_limit(k, policy):
 
 
 @kernel
-def turns_until_short(k, n):
+def turns_until_short(k: int, n: int) -> float:
     """How often the window turns over, as expected, until fewer than k of n messages above a floor are left.
 
     Paper: [SKYPE] section 6.2.2, equations 13 to 15, the random walk from n down to k - 1.
@@ -106,7 +107,7 @@ def turns_until_short(k, n):
 
 
 @kernel
-def worth_keeping(k, most, cost):
+def worth_keeping(k: int, most: int, cost: float) -> int:
     """How many of the `most` best messages found to keep above the floor, if finding them again costs `cost`.
 
     What is least per turn of the window: n messages that come and n that go, each with its passage through the buffer,
@@ -131,7 +132,7 @@ def worth_keeping(k, most, cost):
 
 
 @kernel
-def drop_beaten(results, slot, event):
+def drop_beaten(results: ResultLayout, slot: int, event: int) -> None:
     """Drop what never enters the result.
 
     Paper: [SKYPE] section 6.1, definitions 7 and 8.
@@ -143,7 +144,7 @@ def drop_beaten(results, slot, event):
 
 
 @kernel
-def shrink(results, slot, event, policy):
+def shrink(results: ResultLayout, slot: int, event: int, policy: Policy) -> None:
     """Drop the worst of a buffer that is too long, which raises the floor."""
     buffer = results.buffers[slot]
     results.counters[N_SHRUNK] += 1
@@ -156,7 +157,7 @@ def shrink(results, slot, event, policy):
 
 
 @kernel
-def n_outliving(results, messages, buffer, n, until):
+def n_outliving(results: ResultLayout, messages: Any, buffer: Any, n: int, until: int) -> int:
     """How many of the first `n` entries stay until then, or longer."""
     n_found = 0
     for i in range(buffer.start, buffer.start + n):
@@ -166,7 +167,9 @@ def n_outliving(results, messages, buffer, n, until):
 
 
 @kernel
-def offer(results, messages, slot, message, rank, event, policy):
+def offer(
+    results: ResultLayout, messages: Any, slot: int, message: int, rank: float, event: int, policy: Policy
+) -> None:
     """Put the newest message into a subscription's buffer if it ranks above the floor; `has_room` must hold.
 
     Entries that it beats and surely outlives count it; those that have counted k are dropped.
@@ -219,14 +222,14 @@ def offer(results, messages, slot, message, rank, event, policy):
 
 
 @kernel
-def is_short(results, slot):
+def is_short(results: ResultLayout, slot: int) -> Any:
     """Are there too few entries left to know the result?"""
     buffer = results.buffers[slot]
     return buffer.n_entries < buffer.k and buffer.floor != -np.inf
 
 
 @kernel
-def n_to_keep(k, best, cost, policy):
+def n_to_keep(k: int, best: Array, cost: float, policy: Policy) -> int:
     """How many of the messages found, best first, a new buffer keeps; a negative number if that leaves none out."""
     if best.size < buffer_limit(k, policy):
         return -best.size  # there are no others
@@ -241,7 +244,7 @@ def n_to_keep(k, best, cost, policy):
 
 
 @kernel
-def keep_skyband(best, lifetimes, messages, k, policy):
+def keep_skyband(best: Array, lifetimes: Array, messages: Any, k: int, policy: Policy) -> int:
     """Move the messages that may enter the result to the front of `best`, best first; returns how many those are.
 
     Writes beside them, to `lifetimes`, by how many each is outlived.
@@ -268,7 +271,7 @@ def keep_skyband(best, lifetimes, messages, k, policy):
 
 
 @kernel
-def position_of(results, start, n, first, message):
+def position_of(results: ResultLayout, start: int, n: Any, first: int, message: int) -> Any:
     """Where a message stands among `n` entries, or `n`; looked for from `first` on, as most keep their order."""
     for i in range(n):
         position = first + i if first + i < n else first + i - n
@@ -278,7 +281,9 @@ def position_of(results, start, n, first, message):
 
 
 @kernel
-def replace(results, messages, slot, best, lifetimes, event, cost, policy):
+def replace(
+    results: Any, messages: Any, slot: Any, best: Any, lifetimes: Any, event: Any, cost: Any, policy: Any
+) -> None:
     """Give a subscription a new buffer after it was evaluated again.
 
     `best` are the messages found, best first, `key` being the rank: as many as `buffer_limit` says, or all there are;

@@ -8,18 +8,31 @@ subscription for nothing; but most messages are dropped long before they leave, 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from nearcast.columns.arena import Array
 from nearcast.columns.times import FOREVER
 from nearcast.engines.kept.buffers import age_of, drop, room_to_touch, room_to_wait, stamp_bits, touch
-from nearcast.engines.kept.layout import FREE_WAITING, LINE, N_CHANGES, N_EXPIRED, N_FREE_WAITING, N_WAITING, N_WOKEN
+from nearcast.engines.kept.layout import (
+    FREE_WAITING,
+    LINE,
+    N_CHANGES,
+    N_EXPIRED,
+    N_FREE_WAITING,
+    N_WAITING,
+    N_WOKEN,
+    AsOf,
+    ResultLayout,
+)
 from nearcast.jit import kernel, prefetch
 from nearcast.window.expiries import UNLIMITED
 from nearcast.window.window import is_live
 
 
 @kernel
-def wait_for(results, slot, message):
+def wait_for(results: ResultLayout, slot: int, message: int) -> None:
     """Have a subscription woken when a message leaves."""
     counters = results.counters
     at = counters[FREE_WAITING] - 1
@@ -35,7 +48,7 @@ def wait_for(results, slot, message):
 
 
 @kernel
-def watch_newcomer(results, rows, slot, message, policy):
+def watch_newcomer(results: ResultLayout, rows: Array, slot: int, message: int, policy: Any) -> None:
     """Have a subscription watch the newest message, if it expires before the others or is the only one."""
     watched, until = results.watched[slot], rows[message].expires_at
     first = policy.newest != UNLIMITED and watched.oldest == 0
@@ -49,7 +62,7 @@ def watch_newcomer(results, rows, slot, message, policy):
 
 
 @kernel
-def watch_first(results, rows, slot, policy):
+def watch_first(results: ResultLayout, rows: Array, slot: int, policy: Any) -> None:
     """Have a subscription watch whichever of its messages leaves first; needs room for two to wait."""
     buffer, watched = results.buffers[slot], results.watched[slot]
     oldest, soonest = 0, 0
@@ -69,7 +82,7 @@ def watch_first(results, rows, slot, policy):
 
 
 @kernel
-def watch_oldest(results, rows, slot, last, newest):
+def watch_oldest(results: Any, rows: Any, slot: Any, last: Any, newest: Any) -> None:
     """Have a subscription watch the oldest of its messages, where none expires by the clock; needs room to wait."""
     buffer, watched = results.buffers[slot], results.watched[slot]
     oldest, most = 0, np.int64(-1)
@@ -84,7 +97,7 @@ def watch_oldest(results, rows, slot, last, newest):
 
 
 @kernel
-def has_left(entry, rows, last, newest):
+def has_left(entry: Any, rows: Array, last: int, newest: int) -> Any:
     """Has the window left a message behind that does not expire by the clock?"""
     bits, age = stamp_bits(newest), age_of(entry, last, newest)
     if age < newest >> bits:
@@ -93,7 +106,7 @@ def has_left(entry, rows, last, newest):
 
 
 @kernel
-def wake(results, subscriptions, rows, slot, as_of, policy):
+def wake(results: ResultLayout, subscriptions: Any, rows: Array, slot: int, as_of: AsOf, policy: Any) -> None:
     """Drop what has left from a buffer, and watch what leaves next; needs room for as many changes as entries."""
     last, clock = as_of.last, as_of.clock
     buffer, watched = results.buffers[slot], results.watched[slot]
@@ -121,7 +134,7 @@ def wake(results, subscriptions, rows, slot, as_of, policy):
 
 
 @kernel
-def leave(results, subscriptions, rows, message, as_of, policy):
+def leave(results: ResultLayout, subscriptions: Any, rows: Array, message: int, as_of: AsOf, policy: Any) -> bool:
     """A message leaves: wake those who watch it. False if room is needed first; then call again."""
     counters = results.counters
     while results.heads[message] > 0:
@@ -142,7 +155,7 @@ def leave(results, subscriptions, rows, message, as_of, policy):
 
 
 @kernel
-def fetch_waiting(results, subscriptions, rows, message):
+def fetch_waiting(results: ResultLayout, subscriptions: Array, rows: Array, message: int) -> None:
     """Have read ahead what those who watch a message will touch when it leaves.
 
     All of it lies anywhere in memory: waiting for one subscription after another took most of the time.

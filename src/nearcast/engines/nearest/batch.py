@@ -7,14 +7,14 @@ evaluated again, is compared with the rest of the batch at once: its candidates 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nearcast.columns.arena import Array, Ints, Longs, record
 from nearcast.columns.scores import gather, scatter
-from nearcast.columns.subscription_tables import ENDED
+from nearcast.columns.subscription_tables import ENDED, PointLayout
 from nearcast.engines.exact import ALL_WORDS, NO_MATCH, negative_distance
-from nearcast.engines.kept.engine import FIND, FIND_ROOM, FOLLOW, STEP, note_found, run_events
-from nearcast.engines.kept.layout import LINE, MOVED, N_TOUCHED
+from nearcast.engines.kept.engine import FIND, FIND_ROOM, FOLLOW, STEP, BatchInput, Found, note_found, run_events
+from nearcast.engines.kept.layout import LINE, MOVED, N_TOUCHED, ResultLayout
 from nearcast.engines.nearest.search_range import draw_box, level_of
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.distance import EUCLIDEAN, wrap
@@ -48,7 +48,7 @@ class DeepestLevels(NamedTuple):
 
 
 @kernel
-def list_candidates(candidates, event, found):
+def list_candidates(candidates: CandidateBatch, event: int, found: Found) -> int:
     """Write the candidates of an event, each once; returns how many, or NEED_ROOM."""
     pairs, extras, widened, slots = candidates.pairs, candidates.extras, candidates.widened, found.slots
     n, at = 0, candidates.read[PAIR]
@@ -75,7 +75,7 @@ def list_candidates(candidates, event, found):
 
 
 @kernel
-def verify_candidates(batch, event, n_candidates, results, found):
+def verify_candidates(batch: BatchInput, event: int, n_candidates: int, results: ResultLayout, found: Found) -> int:
     """Keep those of the candidates that want the arrival of an event, and how they rank it; returns how many."""
     rows, terms, idf, dense = batch.subscriptions.rows, batch.subscriptions.terms, batch.idf, batch.dense
     words, buffers, entries = batch.messages.terms, results.buffers, results.entries
@@ -106,7 +106,7 @@ def verify_candidates(batch, event, n_candidates, results, found):
 
 
 @kernel
-def note_moved(results, candidates):
+def note_moved(results: ResultLayout, candidates: CandidateBatch) -> None:
     """Note whose ranges have moved in the event under way."""
     read, widened = candidates.read, candidates.widened
     for slot in results.touched[: results.counters[N_TOUCHED]]:
@@ -116,7 +116,9 @@ def note_moved(results, candidates):
 
 
 @kernel
-def take_events(batch, candidates, cursor, found, results, policy):
+def take_events(
+    batch: BatchInput, candidates: Any, cursor: Longs, found: Found, results: ResultLayout, policy: Any
+) -> int:
     """Take events from the cursor on into the results, until the batch is DONE or something is missing; call again."""
     while True:
         task = run_events(batch, candidates.end, cursor, found, results, policy)
@@ -134,7 +136,7 @@ def take_events(batch, candidates, cursor, found, results, policy):
 
 
 @kernel
-def may_hold(words, message, subscriptions, row):
+def may_hold(words: Ints, message: Any, subscriptions: PointLayout, row: Any) -> bool:
     """Does a message hold all, or any, of a subscription's words?"""
     n_met = 0
     for i in range(row.term_start, row.term_start + row.n_terms):
@@ -146,7 +148,9 @@ def may_hold(words, message, subscriptions, row):
 
 
 @kernel
-def add_extras(batch, candidates, filed, slot, version, event, n_extras):
+def add_extras(
+    batch: BatchInput, candidates: CandidateBatch, filed: Array, slot: int, version: int, event: int, n_extras: int
+) -> int:
     """A range has grown: file the arrivals after `event` that it holds as extras; returns their number, or NEED_ROOM.
 
     The box of the subscription must be that of the new range.
@@ -175,7 +179,15 @@ def add_extras(batch, candidates, filed, slot, version, event, n_extras):
 
 
 @kernel
-def redraw_boxes(filed, subscriptions, buffers, slots, space, deepest, moved):
+def redraw_boxes(
+    filed: Array,
+    subscriptions: PointLayout,
+    buffers: Array,
+    slots: Ints,
+    space: Any,
+    deepest: DeepestLevels,
+    moved: Ints,
+) -> int:
     """Draw boxes again; writes those that have shrunk so far as to belong in finer cells, each once; returns how many.
 
     `slots` may name a subscription more than once, and some that are gone.

@@ -11,6 +11,7 @@ Boxes are float32, rounded outward, and lie over wrapped longitudes under havers
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -37,19 +38,19 @@ FILED = record(
 
 
 @kernel
-def below(value):
+def below(value: float) -> Any:
     """The value, or a float32 not far below it."""
     return np.float32(min(value - abs(value) * _BLUR - _TINY, _HUGE)) if value > -_HUGE else np.float32(-math.inf)
 
 
 @kernel
-def above(value):
+def above(value: float) -> Any:
     """The value, or a float32 not far above it."""
     return np.float32(max(value + abs(value) * _BLUR + _TINY, -_HUGE)) if value < _HUGE else np.float32(math.inf)
 
 
 @kernel
-def draw_box(own, metric, x, y, floor):
+def draw_box(own: Any, metric: int, x: float, y: float, floor: float) -> bool:
     """Put the box around a subscription's ball into its row, of `FILED`; returns whether it is another one."""
     x0, y0, x1, y1 = -math.inf, -math.inf, math.inf, math.inf
     if floor != -math.inf:
@@ -61,7 +62,7 @@ def draw_box(own, metric, x, y, floor):
 
 
 @kernel
-def level_of(own, metric, x, y, bounds, deepest):
+def level_of(own: Any, metric: int, x: float, y: float, bounds: tuple[float, float, float, float], deepest: int) -> int:
     """The deepest level of a quadtree whose cells are at least as wide and high as the box; 0 for an open one."""
     if metric != EUCLIDEAN:
         x = wrap(x)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from nearcast.columns.arena import Floats, Ints
+from nearcast.columns.arena import Floats, Ints, Longs
 from nearcast.columns.regions import CIRCLE
 from nearcast.columns.scores import gather, scatter, shares_word
 from nearcast.engines.exact import NO_MATCH, rank, similarity, within_matches
-from nearcast.engines.kept.engine import FIND, FIND_ROOM, FOLLOW, STEP, note_found, run_events
+from nearcast.engines.kept.engine import FIND, FIND_ROOM, FOLLOW, STEP, BatchInput, note_found, run_events
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.regions import in_box
 
@@ -22,7 +22,9 @@ class Matches(NamedTuple):
 
 
 @kernel
-def match_within(steps, first, messages, subscriptions, space, idf, dense, out):
+def match_within(
+    steps: Any, first: int, messages: Any, subscriptions: Any, space: Any, idf: Floats, dense: Floats, out: Any
+) -> Any:
     """Write who matches the arrivals from event `first` on; returns the event to go on with and the number written.
 
     Stops at the event for which there may be no room: every subscription could match it.
@@ -51,7 +53,9 @@ def match_within(steps, first, messages, subscriptions, space, idf, dense, out):
 
 
 @kernel
-def match_similar(steps, first, messages, subscriptions, space, idf, dense, out):
+def match_similar(
+    steps: Any, first: int, messages: Any, subscriptions: Any, space: Any, idf: Floats, dense: Floats, out: Any
+) -> Any:
     """As `match_within`, for `Similar`."""
     n = 0
     for event in range(first, steps.arrivals.size):
@@ -75,7 +79,7 @@ def match_similar(steps, first, messages, subscriptions, space, idf, dense, out)
 
 
 @kernel
-def find_everyone(kind, batch, event, found):
+def find_everyone(kind: int, batch: BatchInput, event: int, found: Any) -> Any:
     """Write every subscription that shares words with an arrival, as it asks for, and how it ranks the arrival.
 
     Returns how many there are, or NEED_ROOM.
@@ -101,7 +105,7 @@ def find_everyone(kind, batch, event, found):
 
 
 @kernel
-def take_events(kind, batch, cursor, found, results, policy):
+def take_events(kind: int, batch: Any, cursor: Longs, found: Any, results: Any, policy: Any) -> Any:
     """Take events from the cursor on into the results, until DONE or something is missing; then call again."""
     while True:
         task = run_events(batch, batch.steps.arrivals.size, cursor, found, results, policy)

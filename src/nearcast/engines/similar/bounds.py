@@ -15,19 +15,19 @@ _NEVER = 2.0  # a share that no words have
 
 
 @kernel
-def slack_for(n_words):
+def slack_for(n_words: int) -> float:
     """How much an inequality over sums of `n_words` words is loosened before it filters."""
     return 1e-12 + 4e-16 * n_words
 
 
 @kernel
-def counts_words(mode):
+def counts_words(mode: int) -> bool:
     """Do all words count the same in this measure?"""
     return mode != WEIGHTED and mode != JACCARD
 
 
 @kernel
-def best_text(mode, share):
+def best_text(mode: int, share: float) -> float:
     """The largest text similarity that any message can have which shares at most this share.
 
     Paper: [STAMP] equation 3 and section VI-A.
@@ -43,7 +43,7 @@ def best_text(mode, share):
 
 
 @kernel
-def least_share(mode, text):
+def least_share(mode: int, text: float) -> float:
     """The smallest share that lets some message reach this text similarity: the inverse of `best_text`."""
     if text <= 0.0:
         return 0.0
@@ -57,6 +57,6 @@ def least_share(mode, text):
 
 
 @kernel
-def needed_text(delta, tau, place, slack):
+def needed_text(delta: float, tau: float, place: float, slack: float) -> float:
     """Text similarity that is needed when the spatial one is `place`; delta is above 0."""
     return (tau - slack - (1.0 - delta) * place) / delta

@@ -5,8 +5,11 @@ The caller has made room before it calls a kernel.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.times import FOREVER
 from nearcast.engines.similar.bounds import best_text, slack_for
 from nearcast.engines.similar.layout import (
@@ -28,8 +31,11 @@ from nearcast.engines.similar.layout import (
     OUTSIDE_SHIFT,
     RANK_SHIFT,
     STAR,
+    BuildInput,
+    StampLayout,
 )
 from nearcast.engines.similar.prefixes import (
+    Draft,
     close_levels,
     level_of,
     order_words,
@@ -48,7 +54,7 @@ _SPREAD = 2654435761  # multiplier of the hash: 2**32 divided by the golden rati
 
 
 @kernel
-def filed_range(words, row, scale, kind, flat):
+def filed_range(words: Array, row: Any, scale: Any, kind: int, flat: int) -> tuple[int, int, bool]:
     """What is filed of a subscription in a leaf of this kind: first and end position, and whether the dummy word is.
 
     Paper: [STAMP] section III-A.
@@ -67,7 +73,7 @@ def filed_range(words, row, scale, kind, flat):
 
 
 @kernel
-def choose_leaves(index, slots, given, words, leaves):
+def choose_leaves(index: StampLayout, slots: Ints, given: BuildInput, words: Array, leaves: Array) -> None:
     """Write for each kind of leaf into which one each subscription goes: leaves[kind, i], or -1."""
     subscriptions, idf, space, flags = given
     for i in range(slots.size):
@@ -84,7 +90,7 @@ def choose_leaves(index, slots, given, words, leaves):
 
 
 @kernel
-def set_home(homes, slot, kind, home):
+def set_home(homes: Array, slot: int, kind: int, home: int) -> None:
     """Set where a subscription is filed."""
     if kind == NEAR:
         homes[slot].near = home
@@ -93,7 +99,9 @@ def set_home(homes, slot, kind, home):
 
 
 @kernel
-def write_member(index, leaf_number, given, slot, words):
+def write_member(
+    index: StampLayout, leaf_number: int, given: BuildInput, slot: int, words: Array
+) -> tuple[float, float, float]:
     """Append a subscription, whose words are ordered in `words`, to the members of a leaf; returns its point."""
     subscriptions, metric, flags = given.subscriptions, given.space.metric, given.flags
     leaf = index.leaves[leaf_number]
@@ -120,7 +128,7 @@ def write_member(index, leaf_number, given, slot, words):
 
 
 @kernel
-def list_member(leaf, row, scale, local, space, flags, draft, n_keys):
+def list_member(leaf: Any, row: Any, scale: Any, local: Any, space: Any, flags: int, draft: Draft, n_keys: int) -> int:
     """Append the keys of a member's entries, its words being ordered in `draft.words`; returns their number.
 
     Paper: [STAMP] sections III-A, IV-B and V-A.
@@ -160,7 +168,7 @@ def list_member(leaf, row, scale, local, space, flags, draft, n_keys):
 
 
 @kernel
-def least_bound(words, row, scale, kind, flags):
+def least_bound(words: Array, row: Any, scale: Any, kind: int, flags: int) -> int:
     """The smallest bound of the entries that a subscription has in a leaf of this kind; 0 where no place counts."""
     if kind == ANYWHERE:
         return 0
@@ -171,7 +179,7 @@ def least_bound(words, row, scale, kind, flags):
 
 
 @allocating
-def fill_leaf(index, leaf_number, slots, given, draft):
+def fill_leaf(index: StampLayout, leaf_number: int, slots: Ints, given: BuildInput, draft: Draft) -> Longs:
     """Make these subscriptions the members of an empty leaf, by their first words; returns its sorted keys."""
     subscriptions, idf, space, flags = given
     leaf = index.leaves[leaf_number]
@@ -194,7 +202,7 @@ def fill_leaf(index, leaf_number, slots, given, draft):
 
 
 @allocating
-def absorb_members(index, leaf_number, given, draft):
+def absorb_members(index: StampLayout, leaf_number: int, given: BuildInput, draft: Draft) -> Longs:
     """Sorted keys of a leaf whose lists take in the members outside of them; the others keep their entries."""
     subscriptions, idf, space, flags = given
     leaf = index.leaves[leaf_number]
@@ -225,13 +233,13 @@ def absorb_members(index, leaf_number, given, draft):
 
 
 @kernel
-def place_of(term, n_lists):
+def place_of(term: int, n_lists: int) -> Any:
     """Where a term's list would be in a hash table of `n_lists` places, were there no others."""
     return (((np.int64(term) * _SPREAD) & 0xFFFFFFFF) * n_lists) >> 32
 
 
 @kernel
-def find_list(lists, start, n_lists, term):
+def find_list(lists: Array, start: int, n_lists: int, term: int) -> Any:
     """The place of a term's list in the hash table of a leaf, or of the empty place where it would be."""
     at = place_of(term, n_lists)
     while lists[start + at].term != term and lists[start + at].term != NO_TERM:
@@ -242,7 +250,7 @@ def find_list(lists, start, n_lists, term):
 
 
 @kernel
-def count_lists(keys):
+def count_lists(keys: Longs) -> int:
     """How many words the sorted keys of a leaf have, the dummy word apart."""
     n = 0
     before = np.int64(0)
@@ -254,7 +262,7 @@ def count_lists(keys):
 
 
 @kernel
-def write_lists(index, leaf_number, keys):
+def write_lists(index: Any, leaf_number: Any, keys: Any) -> None:
     """Write the entries and the hash table of a leaf; its starts and `n_lists` are set."""
     leaf = index.leaves[leaf_number]
     for i in range(leaf.list_start, leaf.list_start + leaf.n_lists):
@@ -292,7 +300,9 @@ def write_lists(index, leaf_number, keys):
 
 
 @kernel
-def append_members(index, slots, leaf_numbers, given, words, rest):
+def append_members(
+    index: StampLayout, slots: Ints, leaf_numbers: Longs, given: BuildInput, words: Array, rest: Longs
+) -> int:
     """Append subscriptions to the leaves that have room; writes the others to `rest`, and returns their number."""
     subscriptions, idf = given.subscriptions, given.idf
     n_rest = 0
@@ -312,7 +322,7 @@ def append_members(index, slots, leaf_numbers, given, words, rest):
 
 
 @kernel
-def mark_dead(index, slots, touched):
+def mark_dead(index: StampLayout, slots: Ints, touched: Longs) -> int:
     """Mark members as dead, and write the leaves that lost one to `touched`; returns how many were written.
 
     Paper: [STAMP] section VI-B: lists and bounds stay as they are until the leaf is rebuilt.

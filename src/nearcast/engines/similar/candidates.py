@@ -8,8 +8,11 @@ STAMP algorithms 1 to 3.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from nearcast.columns.arena import Array, Longs
 from nearcast.engines.similar.build import find_list, place_of
 from nearcast.engines.similar.layout import (
     BOUND_SHIFT,
@@ -21,6 +24,8 @@ from nearcast.engines.similar.layout import (
     N_VERIFIED,
     NO_TERM,
     OUTSIDE_SHIFT,
+    StampLayout,
+    StampScratch,
 )
 from nearcast.jit import kernel, prefetch
 
@@ -31,7 +36,9 @@ _MOST_COUNTED = 200  # words; a count that stays here is still above every level
 
 
 @kernel
-def read_part(entries, start, n, reach, n_chosen, chosen, counts):
+def read_part(
+    entries: Array, start: int, n: int, reach: int, n_chosen: int, chosen: Longs, counts: Array
+) -> tuple[int, int]:
     """Read a part of a list up to the first bound out of reach; returns the entries read and all candidates so far."""
     for i in range(n):
         entry = np.int64(entries[start + i])
@@ -47,7 +54,7 @@ def read_part(entries, start, n, reach, n_chosen, chosen, counts):
 
 
 @kernel
-def read_lists(index, leaf, reach, is_inside, scratch):
+def read_lists(index: StampLayout, leaf: Any, reach: int, is_inside: bool, scratch: StampScratch) -> int:
     """Write the candidates that the words of a message, and the dummy word, have in a leaf; returns their number.
 
     Words come heaviest first, so a candidate is met first by its first shared word, whose bound counts.
@@ -95,7 +102,7 @@ def read_lists(index, leaf, reach, is_inside, scratch):
 
 
 @kernel
-def count_part(entries, start, end, counts):
+def count_part(entries: Array, start: int, end: int, counts: Array) -> None:
     """Count a word for every candidate among these entries."""
     for i in range(start, end):
         local = np.int64(entries[i]) & LOCAL_MASK
@@ -104,7 +111,7 @@ def count_part(entries, start, end, counts):
 
 
 @kernel
-def n_droppable(chosen, n_chosen, counts, level, shift):
+def n_droppable(chosen: Longs, n_chosen: int, counts: Array, level: int, shift: int) -> int:
     """How many candidates are dropped at this level unless another shared word turns up."""
     n = 0
     for i in range(n_chosen):
@@ -115,7 +122,7 @@ def n_droppable(chosen, n_chosen, counts, level, shift):
 
 
 @kernel
-def level_work(index, leaf, level, scratch):
+def level_work(index: StampLayout, leaf: Any, level: int, scratch: StampScratch) -> tuple[int, float]:
     """How many entries must be read to have counted all words up to this level, and the part that they are of all."""
     n, n_later = 0, 0
     for i in range(scratch.probe[0].n_terms):
@@ -129,7 +136,7 @@ def level_work(index, leaf, level, scratch):
 
 
 @kernel
-def read_level(index, leaf, level, scratch):
+def read_level(index: StampLayout, leaf: Any, level: int, scratch: StampScratch) -> None:
     """Count the later words of one level; before the first, the rest of the prefixes too."""
     n_accessed = 0
     for i in range(scratch.probe[0].n_terms):
@@ -153,7 +160,7 @@ def read_level(index, leaf, level, scratch):
 
 
 @kernel
-def filter_by_levels(index, leaf, is_inside, n_chosen, scratch):
+def filter_by_levels(index: StampLayout, leaf: Any, is_inside: bool, n_chosen: int, scratch: StampScratch) -> int:
     """Drop candidates that share too few words, level by level, as long as that costs less than to verify them.
 
     Paper: [STAMP] section V-B, and V-C for the costs.

@@ -34,8 +34,10 @@ from nearcast.engines.similar.layout import (
     NOWHERE,
     RANK_SHIFT,
     TERM_MASK,
+    BuildInput,
+    StampLayout,
 )
-from nearcast.engines.similar.prefixes import new_draft, order_words
+from nearcast.engines.similar.prefixes import Draft, new_draft, order_words
 from nearcast.engines.similar.stamp_index import StampIndex
 from nearcast.jit import allocating
 from nearcast.space.distance import HAVERSINE, wrap
@@ -103,7 +105,7 @@ def _check_homes(index: StampIndex, subscriptions: PointLayout, used: Ints, idf:
 
 
 @allocating
-def expected_entries(index, leaf_number, given, draft, bounds):
+def expected_entries(index: StampLayout, leaf_number: int, given: BuildInput, draft: Draft, bounds: Longs) -> Longs:
     """Sorted keys that the living members should have in lists; writes the smallest bound of each to `bounds`."""
     subscriptions, idf, space, flags = given
     leaf = index.leaves[leaf_number]

@@ -8,6 +8,8 @@ STAMP algorithm 2.
 
 from __future__ import annotations
 
+from typing import Any
+
 from nearcast.columns.scores import gather, scatter
 from nearcast.engines.similar.candidates import VERIFY, filter_by_levels, read_lists
 from nearcast.engines.similar.layout import (
@@ -19,6 +21,10 @@ from nearcast.engines.similar.layout import (
     N_LEAVES,
     N_PRUNED,
     NEAR,
+    Matches,
+    MatchInput,
+    StampLayout,
+    StampScratch,
 )
 from nearcast.engines.similar.prefixes import order_words
 from nearcast.engines.similar.region_tree import inside, nearest_similarity
@@ -30,7 +36,7 @@ from nearcast.text.similarity import WEIGHTED
 
 
 @kernel
-def prepare_message(given, message, event, clock, scratch):
+def prepare_message(given: MatchInput, message: Any, event: int, clock: int, scratch: StampScratch) -> None:
     """Scatter a message, and write its words to `tokens`, heaviest first, like those of subscriptions."""
     messages, metric, max_distance = given.messages, given.space.metric, given.space.max_distance
     scatter(messages.terms, messages.counts, message.term_start, message.n_terms, given.idf, scratch.dense)
@@ -51,7 +57,7 @@ def prepare_message(given, message, event, clock, scratch):
 
 
 @kernel
-def clear_message(given, message, scratch):
+def clear_message(given: MatchInput, message: Any, scratch: StampScratch) -> None:
     """Leave the scratch as it was before `prepare_message`."""
     gather(given.messages.terms, message.term_start, message.n_terms, scratch.dense)
     for i in range(message.n_terms):
@@ -59,7 +65,9 @@ def clear_message(given, message, scratch):
 
 
 @kernel
-def visit_tree(root, index, given, message, scratch, out, n):
+def visit_tree(
+    root: int, index: StampLayout, given: MatchInput, message: Any, scratch: StampScratch, out: Matches, n: int
+) -> int:
     """Write who in a tree of regions matches a message, from position n on; returns the end, or NEED_ROOM.
 
     Paper: [STAMP] algorithm 2.
@@ -92,7 +100,9 @@ def visit_tree(root, index, given, message, scratch, out, n):
 
 
 @kernel
-def match_steps(steps, first, given, index, scratch, out):
+def match_steps(
+    steps: Any, first: int, given: MatchInput, index: StampLayout, scratch: StampScratch, out: Matches
+) -> tuple[int, int]:
     """Write who matches the arrivals from event `first` on; returns the event to continue with and the number written.
 
     Stops at the event for which there is no room; what was counted for it is taken back.

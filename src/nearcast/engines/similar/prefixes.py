@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Ints, Longs, record
+from nearcast.columns.arena import Array, Floats, Ints, Longs, record
 from nearcast.engines.similar.bounds import best_text, counts_words, least_share, needed_text, slack_for
 from nearcast.engines.similar.layout import FARTHEST, MOST_LEVELS
 from nearcast.jit import kernel
@@ -36,7 +36,7 @@ def new_draft(n_words: int, n_keys: int) -> Draft:
 
 
 @kernel
-def order_words(terms, start, n_terms, idf, mode, words):
+def order_words(terms: Ints, start: int, n_terms: int, idf: Floats, mode: int, words: Array) -> None:
     """Put a row's words into `words[:n_terms]`, heaviest first, with shares, suffixes and former positions."""
     for i in range(n_terms):
         words[i].term = terms[start + i]
@@ -68,7 +68,7 @@ def order_words(terms, start, n_terms, idf, mode, words):
 
 
 @kernel
-def prefix_end(words, n_terms, mode, delta, tau, place):
+def prefix_end(words: Array, n_terms: int, mode: int, delta: float, tau: float, place: float) -> int:
     """The first position that is no reason to look at a subscription when the spatial similarity is at most `place`.
 
     Paper: [STAMP] equations 2 (place 1) and 10 (the largest similarity outside the region).
@@ -86,13 +86,13 @@ def prefix_end(words, n_terms, mode, delta, tau, place):
 
 
 @kernel
-def place_suffices(delta, tau, place):
+def place_suffices(delta: float, tau: float, place: float) -> bool:
     """May a subscription match without a shared word when the spatial similarity is at most `place`?"""
     return (1.0 - delta) * place >= tau - slack_for(0)
 
 
 @kernel
-def place_bound(delta, tau, text, slack):
+def place_bound(delta: float, tau: float, text: float, slack: float) -> int:
     """The spatial similarity that this text similarity leaves to be reached, in 1/256, rounded down.
 
     Paper: [STAMP] equation 4.
@@ -107,7 +107,9 @@ def place_bound(delta, tau, text, slack):
 
 
 @kernel
-def close_levels(words, n_terms, base, mode, delta, tau, place, ends):
+def close_levels(
+    words: Array, n_terms: int, base: int, mode: int, delta: float, tau: float, place: float, ends: Ints
+) -> int:
     """How many levels a subscription closes, and where: ends[k] for k from 1 on.
 
     Level k is closed at position q if the k heaviest words from `base` on and all from q on are together too few. A
@@ -137,7 +139,7 @@ def close_levels(words, n_terms, base, mode, delta, tau, place, ends):
 
 
 @kernel
-def level_of(position, inside, n_inside, outside, n_outside):
+def level_of(position: int, inside: Ints, n_inside: int, outside: Ints, n_outside: int) -> int:
     """The level at which a later word is read: its own inside the region, where that has no more, that outside; or 0.
 
     Levels end no later outside than inside, so once level k was read, all words that either needs were read.

@@ -8,7 +8,9 @@ ever cuts EITHER way.
 from __future__ import annotations
 
 import math
+from typing import Any
 
+from nearcast.columns.arena import Array
 from nearcast.engines.similar.layout import BY_X, EITHER, FARTHEST, LEAF_AXIS
 from nearcast.jit import kernel
 from nearcast.space.distance import HAVERSINE, box_distance
@@ -16,7 +18,7 @@ from nearcast.space.hilbert import at_least, box_squared
 
 
 @kernel
-def find_leaf(nodes, root, x, y):
+def find_leaf(nodes: Array, root: int, x: float, y: float) -> Any:
     """The leaf where a place, its longitude wrapped, is filed."""
     at = root
     while nodes[at].axis != LEAF_AXIS:
@@ -27,7 +29,7 @@ def find_leaf(nodes, root, x, y):
 
 
 @kernel
-def cover(node, x, y, z, bound):
+def cover(node: Any, x: float, y: float, z: float, bound: int) -> None:
     """Let a node cover a point and a bound."""
     node.x0, node.y0, node.z0 = min(node.x0, x), min(node.y0, y), min(node.z0, z)
     node.x1, node.y1, node.z1 = max(node.x1, x), max(node.y1, y), max(node.z1, z)
@@ -35,7 +37,7 @@ def cover(node, x, y, z, bound):
 
 
 @kernel
-def widen(nodes, at, x, y, z, bound):
+def widen(nodes: Array, at: int, x: float, y: float, z: float, bound: int) -> None:
     """Let a node and all above it cover a point and a bound: both only grow until the leaf is rebuilt.
 
     Paper: [STAMP] section VI-B.
@@ -46,7 +48,7 @@ def widen(nodes, at, x, y, z, bound):
 
 
 @kernel
-def clear_node(node):
+def clear_node(node: Any) -> None:
     """Let a node cover nothing."""
     node.x0, node.y0, node.z0 = math.inf, math.inf, math.inf
     node.x1, node.y1, node.z1 = -math.inf, -math.inf, -math.inf
@@ -54,7 +56,7 @@ def clear_node(node):
 
 
 @kernel
-def narrow(nodes, at):
+def narrow(nodes: Array, at: int) -> None:
     """Let all nodes above one cover just what their children cover."""
     at = nodes[at].parent
     while at >= 0:
@@ -68,7 +70,7 @@ def narrow(nodes, at):
 
 
 @kernel
-def nearest_similarity(node, probe):
+def nearest_similarity(node: Any, probe: Any) -> Any:
     """The largest spatial similarity that a message can have to anything in the box of a node.
 
     Paper: [STAMP] equation 7.
@@ -79,7 +81,7 @@ def nearest_similarity(node, probe):
 
 
 @kernel
-def outside_similarity(metric, max_distance, x, y, leaf):
+def outside_similarity(metric: int, max_distance: float, x: float, y: float, leaf: Any) -> float:
     """The largest spatial similarity that a place, its longitude wrapped, can have to any place outside a region.
 
     Paper: [STAMP] equation 8. A place that lies outside itself gets 1.
@@ -98,6 +100,6 @@ def outside_similarity(metric, max_distance, x, y, leaf):
 
 
 @kernel
-def inside(leaf, x, y):
+def inside(leaf: Any, x: float, y: float) -> Any:
     """Does a place, its longitude wrapped, lie in the region of a leaf?"""
     return leaf.west <= x < leaf.east and leaf.south <= y < leaf.north

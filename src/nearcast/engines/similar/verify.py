@@ -6,8 +6,11 @@ away in memory. Scores come from the same kernels and the same numbers as in `en
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from nearcast.columns.arena import Array, Floats, Ints
 from nearcast.columns.scores import similar_score
 from nearcast.engines.exact import similarity_of
 from nearcast.engines.similar.layout import (
@@ -24,6 +27,10 @@ from nearcast.engines.similar.layout import (
     RANK_SHIFT,
     STAR,
     TERM_MASK,
+    Matches,
+    MatchInput,
+    StampLayout,
+    StampScratch,
 )
 from nearcast.jit import kernel, prefetch
 from nearcast.space.distance import HAVERSINE, chord_metres, chord_to, lon_gap, plain_length, ssim
@@ -34,7 +41,7 @@ _ANY_ORDER = 2  # numbers; the sum of more depends on their order
 
 
 @kernel
-def ordered_weight(words, start, n_words, idf, dense, ranked):
+def ordered_weight(words: Ints, start: int, n_words: int, idf: Floats, dense: Floats, ranked: Floats) -> float:
     """The weight of the words of a member, up to MOST_RANKED, that the message has: added in the order of bytes."""
     for j in range(start, start + n_words):
         term = words[j] & TERM_MASK
@@ -46,7 +53,7 @@ def ordered_weight(words, start, n_words, idf, dense, ranked):
 
 
 @kernel
-def member_similarity(member, probe):
+def member_similarity(member: Any, probe: Any) -> float:
     """The spatial similarity of a member: the same bits as those of `distance` and `ssim`."""
     if probe.metric != HAVERSINE:
         return ssim(plain_length(member.x - probe.lon, member.y - probe.lat), probe.max_distance)
@@ -55,7 +62,7 @@ def member_similarity(member, probe):
 
 
 @kernel
-def most_text(member, n_words, probe):
+def most_text(member: Any, n_words: int, probe: Any) -> float:
     """The largest text similarity that a member can have to the message: all of the smaller side is shared."""
     if member.mode == WEIGHTED:
         return 1.0
@@ -65,13 +72,13 @@ def most_text(member, n_words, probe):
 
 
 @kernel
-def words_end(members, leaf, local):
+def words_end(members: Array, leaf: Any, local: int) -> Any:
     """Where the words of a member end."""
     return members[leaf.member_start + local + 1].word_start if local + 1 < leaf.n_members else leaf.n_words
 
 
 @kernel
-def filter_by_place(index, leaf, n_chosen, scratch):
+def filter_by_place(index: StampLayout, leaf: Any, n_chosen: int, scratch: StampScratch) -> int:
     """Filter the candidates of a leaf, and the members that are in no list, by their places; returns how many are left.
 
     Those go to `scratch.near`, with their spatial similarities.
@@ -108,7 +115,7 @@ def filter_by_place(index, leaf, n_chosen, scratch):
 
 
 @kernel
-def reports_member(kind, member, first, n_words):
+def reports_member(kind: int, member: Any, first: int, n_words: int) -> Any:
     """Does this leaf report a member whose first shared word is `first`, or `n_words` for none?
 
     Of the leaves that hold a subscription, only the one where its first shared word is filed reports it.
@@ -121,7 +128,16 @@ def reports_member(kind, member, first, n_words):
 
 
 @kernel
-def verify_candidates(index, leaf, n_near, given, message, scratch, out, n):
+def verify_candidates(
+    index: StampLayout,
+    leaf: Any,
+    n_near: int,
+    given: MatchInput,
+    message: Any,
+    scratch: StampScratch,
+    out: Matches,
+    n: int,
+) -> int:
     """Write the candidates whose score reaches tau; returns the number written so far.
 
     Where the leaf has too little, the table decides: if tau is so near that its rounding matters, if the

@@ -5,8 +5,11 @@ Skype sections 5.1 (cells of a quadtree) and 5.3.1 (groups by alpha).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from nearcast.columns.arena import Array, Floats, Ints, Longs
 from nearcast.engines.blocks import USED, block_class, block_fits, block_room, take_block
 from nearcast.engines.topk.groups import (
     bound_cell,
@@ -19,7 +22,7 @@ from nearcast.engines.topk.groups import (
     widen_cell,
 )
 from nearcast.engines.topk.keys import code_of, face_of, rest_of, tilt_of
-from nearcast.engines.topk.layout import BUILDS, CODE_BITS, HIDDEN_BITS, POSTING
+from nearcast.engines.topk.layout import BUILDS, CODE_BITS, HIDDEN_BITS, POSTING, Shape, SubscriptionLayout
 from nearcast.jit import allocating, kernel
 
 _GROWTH = 2  # a word is cut again when its postings have grown by this factor, or have shrunk by its square
@@ -28,19 +31,19 @@ _DEPTH = 3 * CODE_BITS // 2 + 4  # ranges that wait while a square is cut into q
 
 
 @kernel
-def group_size(shape):
+def group_size(shape: Shape) -> int:
     """Postings of a group, as they are when a full cell is cut."""
     return max(8, shape.cell // shape.groups)
 
 
 @kernel
-def has_outgrown(row, shape):
+def has_outgrown(row: Any, shape: Shape) -> Any:
     """Has a word many more postings than when it was cut?"""
     return row.n >= _GROWTH * max(row.built, group_size(shape))
 
 
 @allocating
-def cut_cells(codes, shape, starts, firsts):
+def cut_cells(codes: Longs, shape: Shape, starts: Longs, firsts: Longs) -> int:
     """Cut sorted codes into squares of at most `shape.cell`; writes where each starts and its first code.
 
     Returns their number. A square of the quadtree is a range of the curve; a place, too, is cut into quarters.
@@ -73,7 +76,7 @@ def cut_cells(codes, shape, starts, firsts):
 
 
 @kernel
-def cut_groups(alphas, shape, lows):
+def cut_groups(alphas: Floats, shape: Shape, lows: Floats) -> int:
     """Cut sorted alphas into quantiles; writes the first alpha of each and returns their number.
 
     Paper: [SKYPE] section 5.3.1, the alpha-partition; alpha instead of alpha / (1 - alpha), which orders alike.
@@ -90,7 +93,7 @@ def cut_groups(alphas, shape, lows):
 
 
 @allocating
-def collect_postings(index, first, end, shape):
+def collect_postings(index: SubscriptionLayout, first: int, end: int, shape: Shape) -> tuple[Array, Longs, Longs]:
     """Copies of all postings of these groups of a word, their codes, and the order of these."""
     n = 0
     for at in range(first, end):
@@ -109,7 +112,7 @@ def collect_postings(index, first, end, shape):
 
 
 @allocating
-def fill_cell(index, first, copies, members):
+def fill_cell(index: SubscriptionLayout, first: int, copies: Array, members: Longs) -> None:
     """Put some of these postings into the groups of an empty cell, each of which gets a block for all its own."""
     groups = index.groups
     last = first + groups[first].n_more
@@ -137,7 +140,7 @@ def fill_cell(index, first, copies, members):
 
 
 @allocating
-def recut(index, term, first, end, shape):
+def recut(index: Any, term: Any, first: Any, end: Any, shape: Any) -> bool:
     """Cut whole cells of a word again: those of its groups from `first` to `end`.
 
     Returns False, and does nothing, if there is no room.
@@ -185,7 +188,7 @@ def recut(index, term, first, end, shape):
 
 
 @kernel
-def rebuild(index, term, shape):
+def rebuild(index: SubscriptionLayout, term: int, shape: Shape) -> bool:
     """Cut a word into cells and groups again; returns False, and does nothing, if there is no room."""
     row = index.lists[term]
     if not recut(index, term, np.int64(row.start), np.int64(row.start) + row.n_groups, shape):
@@ -195,7 +198,7 @@ def rebuild(index, term, shape):
 
 
 @kernel
-def recut_crowded(index, term, slot, shape):
+def recut_crowded(index: SubscriptionLayout, term: int, slot: int, shape: Shape) -> bool:
     """Cut the cell that a subscription belongs to again if it is crowded; returns False if there is no room for that.
 
     Most cells are not until the whole word is cut again: this is for one place that grows much faster than the word.
@@ -208,7 +211,7 @@ def recut_crowded(index, term, slot, shape):
 
 
 @kernel
-def prepare_words(index, subscriptions, slot, shape):
+def prepare_words(index: SubscriptionLayout, subscriptions: Any, slot: int, shape: Shape) -> Any:
     """Cut those words of a subscription again that have outgrown their cells; is there room then to file it?"""
     row = subscriptions.rows[slot]
     n_postings = 0
@@ -229,7 +232,9 @@ def prepare_words(index, subscriptions, slot, shape):
 
 
 @kernel
-def file_many(index, slots, first, subscriptions, idf, buffers, shape):
+def file_many(
+    index: SubscriptionLayout, slots: Ints, first: int, subscriptions: Any, idf: Floats, buffers: Array, shape: Shape
+) -> int:
     """File subscriptions from position `first` on; returns the position at which there was no room."""
     terms, counts = subscriptions.terms, subscriptions.counts
     for i in range(first, slots.size):
@@ -246,7 +251,7 @@ def file_many(index, slots, first, subscriptions, idf, buffers, shape):
 
 
 @kernel
-def unfile_many(index, slots, subscriptions, shape):
+def unfile_many(index: SubscriptionLayout, slots: Ints, subscriptions: Any, shape: Shape) -> None:
     """Take subscriptions out; words that have shrunk are cut again where there is room."""
     for slot in slots:
         row = subscriptions.rows[slot]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from nearcast.engines.kept.engine import FIND, FIND_ROOM, FOLLOW, STEP, note_found, run_events
-from nearcast.engines.kept.layout import MOVED, N_TOUCHED
+from typing import Any
+
+from nearcast.columns.arena import Array, Floats, Ints, Longs
+from nearcast.engines.kept.engine import FIND, FIND_ROOM, FOLLOW, STEP, BatchInput, Found, note_found, run_events
+from nearcast.engines.kept.layout import MOVED, N_TOUCHED, ResultLayout
 from nearcast.engines.topk.groups import refile
 from nearcast.engines.topk.keys import floor_of
-from nearcast.engines.topk.match import find
+from nearcast.engines.topk.match import Probe, find
 from nearcast.jit import NEED_ROOM, kernel
 
 
 @kernel
-def refile_many(index, subscriptions, idf, slots, buffers, shape):
+def refile_many(index: Any, subscriptions: Any, idf: Floats, slots: Ints, buffers: Array, shape: Any) -> None:
     """File subscriptions under the floors that their buffers have now, where these have moved in this event."""
     for slot in slots:
         if buffers[slot].touched & MOVED == 0:
@@ -22,7 +25,16 @@ def refile_many(index, subscriptions, idf, slots, buffers, shape):
 
 
 @kernel
-def take_events(index, shape, batch, cursor, probe, found, results, policy):
+def take_events(
+    index: Any,
+    shape: Any,
+    batch: BatchInput,
+    cursor: Longs,
+    probe: Probe,
+    found: Found,
+    results: ResultLayout,
+    policy: Any,
+) -> int:
     """Take events from the cursor on into the results, until DONE or something is missing; then call again."""
     while True:
         task = run_events(batch, batch.steps.arrivals.size, cursor, found, results, policy)

@@ -6,16 +6,19 @@ when a posting leaves is won back when the word is cut again.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from nearcast.columns.arena import Array, Floats
 from nearcast.engines.blocks import block_class, block_room, give_block, take_block
-from nearcast.engines.topk.keys import code_of, key_of, reach_of, rest_of, share_of, tilt_of
-from nearcast.engines.topk.layout import HIDDEN_BITS, MANY, REFILED
+from nearcast.engines.topk.keys import Rest, code_of, key_of, reach_of, rest_of, share_of, tilt_of
+from nearcast.engines.topk.layout import HIDDEN_BITS, MANY, REFILED, Shape, SubscriptionLayout
 from nearcast.jit import kernel
 
 
 @kernel
-def write_posting(posting, slot, face, rest):
+def write_posting(posting: Any, slot: int, face: Any, rest: Rest) -> None:
     """Write the posting of a word of a subscription."""
     posting.mark, posting.bits = (np.int64(slot) << HIDDEN_BITS) + min(rest.n_hidden, MANY), rest.bits
     posting.key = posting_key(face, rest)
@@ -24,13 +27,13 @@ def write_posting(posting, slot, face, rest):
 
 
 @kernel
-def posting_key(face, rest):
+def posting_key(face: Any, rest: Rest) -> Any:
     """What a word of a subscription is sorted by."""
     return key_of(np.float64(face.floor), np.float64(face.alpha), reach_of(rest.own, rest.after))
 
 
 @kernel
-def find_group(index, term, code, alpha):
+def find_group(index: SubscriptionLayout, term: int, code: int, alpha: float) -> Any:
     """The first group of the cell of a word that a place belongs to, and the group of an alpha in it."""
     groups = index.groups
     row = index.lists[term]
@@ -52,7 +55,7 @@ def find_group(index, term, code, alpha):
 
 
 @kernel
-def find_posting(postings, group, slot):
+def find_posting(postings: Array, group: Any, slot: int) -> Any:
     """Position of a subscription's posting in its group."""
     at = np.int64(group.start)
     while postings[at].mark >> HIDDEN_BITS != slot:
@@ -61,7 +64,7 @@ def find_posting(postings, group, slot):
 
 
 @kernel
-def bound_cell(groups, first):
+def bound_cell(groups: Array, first: int) -> None:
     """Write the least key and tilt of a cell into its first group."""
     head = groups[first]
     head.cell_key, head.cell_tilt = head.key, head.tilt
@@ -71,7 +74,7 @@ def bound_cell(groups, first):
 
 
 @kernel
-def clear_group(group, code, low):
+def clear_group(group: Any, code: int, low: float) -> None:
     """Make a group empty."""
     group.x0, group.y0, group.z0 = np.inf, np.inf, np.inf
     group.x1, group.y1, group.z1 = -np.inf, -np.inf, -np.inf
@@ -81,7 +84,7 @@ def clear_group(group, code, low):
 
 
 @kernel
-def widen_cell(group, face):
+def widen_cell(group: Any, face: Any) -> None:
     """Let the box of a cell hold a point."""
     group.x0, group.x1 = min(group.x0, face.x), max(group.x1, face.x)
     group.y0, group.y1 = min(group.y0, face.y), max(group.y1, face.y)
@@ -89,7 +92,7 @@ def widen_cell(group, face):
 
 
 @kernel
-def shift_hole(postings, start, end, hole, key):
+def shift_hole(postings: Array, start: Any, end: int, hole: int, key: float) -> int:
     """Shift a free position among sorted postings to where a key belongs; returns it."""
     while hole > start and postings[hole - 1].key > key:
         postings[hole] = postings[hole - 1]
@@ -101,7 +104,7 @@ def shift_hole(postings, start, end, hole, key):
 
 
 @kernel
-def insert_position(index, at, key):
+def insert_position(index: Any, at: Any, key: Any) -> int:
     """A free position for a key in a group, which moves to a larger block when full; room was promised."""
     group = index.groups[at]
     postings = index.postings
@@ -120,7 +123,7 @@ def insert_position(index, at, key):
 
 
 @kernel
-def take_posting(index, at, slot):
+def take_posting(index: SubscriptionLayout, at: int, slot: int) -> None:
     """Take a subscription's posting out of a group."""
     group = index.groups[at]
     postings = index.postings
@@ -131,7 +134,7 @@ def take_posting(index, at, slot):
 
 
 @kernel
-def free_postings(index, first, end):
+def free_postings(index: SubscriptionLayout, first: int, end: int) -> None:
     """Give back the postings of these groups."""
     for at in range(first, end):
         group = index.groups[at]
@@ -140,7 +143,7 @@ def free_postings(index, first, end):
 
 
 @kernel
-def free_groups(index, term):
+def free_groups(index: SubscriptionLayout, term: int) -> None:
     """Give back all groups of a word, whose postings are given back or copied elsewhere."""
     row = index.lists[term]
     if row.n_groups > 0:
@@ -149,7 +152,7 @@ def free_groups(index, term):
 
 
 @kernel
-def file_posting(index, slot, term, code, rest):
+def file_posting(index: SubscriptionLayout, slot: int, term: int, code: int, rest: Rest) -> None:
     """File a word of a subscription; the caller has made sure of room."""
     row = index.lists[term]
     if row.n_groups == 0:
@@ -166,7 +169,7 @@ def file_posting(index, slot, term, code, rest):
 
 
 @kernel
-def unfile_posting(index, slot, term, code):
+def unfile_posting(index: SubscriptionLayout, slot: int, term: int, code: int) -> Any:
     """Take out a word of a subscription; returns how many postings the word has left."""
     row = index.lists[term]
     first, at = find_group(index, term, code, index.faces[slot].alpha)
@@ -180,7 +183,7 @@ def unfile_posting(index, slot, term, code):
 
 
 @kernel
-def refile(index, subscriptions, idf, slot, floor, shape):
+def refile(index: SubscriptionLayout, subscriptions: Any, idf: Floats, slot: int, floor: float, shape: Shape) -> None:
     """The floor of a subscription, as the filter uses it, has changed: move its postings to where they belong now."""
     terms, counts, postings = subscriptions.terms, subscriptions.counts, index.postings
     row, scale = subscriptions.rows[slot], subscriptions.scales[slot]

@@ -10,11 +10,12 @@ tilt (1 - S), no message's rest of words from w on is long enough.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearcast.engines.topk.layout import SPREAD_BITS, WHOLE
+from nearcast.columns.arena import Floats, Ints
+from nearcast.engines.topk.layout import SPREAD_BITS, WHOLE, Shape
 from nearcast.jit import kernel
 from nearcast.space.distance import HAVERSINE
 from nearcast.space.hilbert import grid_line, hilbert, to_point
@@ -28,19 +29,19 @@ _ALPHA_BLUR = 1e-7  # more than a float32 between 0 and 1 is off
 
 
 @kernel
-def rounded_down(value):
+def rounded_down(value: float) -> Any:
     """A float32 that is not above the value."""
     return np.float32(value - _BLUR * abs(value) - _LOOSE)
 
 
 @kernel
-def share_of(value):
+def share_of(value: float) -> int:
     """What a posting keeps of a length within [0, 1]: no less."""
     return min(math.ceil(value * WHOLE), WHOLE)
 
 
 @kernel
-def point_of(metric, x, y):
+def point_of(metric: int, x: float, y: float) -> tuple[float, float, float]:
     """The point of a place, drawn into the range of float32: no two points lie farther apart for that."""
     x, y, z = to_point(metric, x, y)
     return (
@@ -51,7 +52,7 @@ def point_of(metric, x, y):
 
 
 @kernel
-def floor_of(floor):
+def floor_of(floor: float) -> Any:
     """The floor as the filter uses it.
 
     Alphas are rounded to float32, which changes a score by less than `_ALPHA_BLUR`: whoever reaches the floor with the
@@ -61,7 +62,7 @@ def floor_of(floor):
 
 
 @kernel
-def face_of(face, row, scale, floor, metric):
+def face_of(face: Any, row: Any, scale: Any, floor: float, metric: int) -> None:
     """Write what the filter reads of a subscription: all keys and bounds are taken from it, never from the table."""
     x, y, z = point_of(metric, row.x, row.y)
     face.x, face.y, face.z = np.float32(x), np.float32(y), np.float32(z)
@@ -69,19 +70,19 @@ def face_of(face, row, scale, floor, metric):
 
 
 @kernel
-def comes_before(weight, term, other_weight, other_term):
+def comes_before(weight: float, term: int, other_weight: float, other_term: int) -> bool:
     """Is a word rarer than another?"""
     return weight > other_weight or (weight == other_weight and term < other_term)
 
 
 @kernel
-def bit_of(term):
+def bit_of(term: int) -> Any:
     """The bit that stands for a word, one of 32: by Fibonacci hashing."""
     return 1 << (((np.int64(term) * 2654435769) >> 27) & 31)
 
 
 @kernel
-def n_bits(bits):
+def n_bits(bits: Any) -> Any:
     """How many of 32 bits are set."""
     bits = bits - ((bits >> 1) & 0x55555555)
     bits = (bits & 0x33333333) + ((bits >> 2) & 0x33333333)
@@ -99,7 +100,7 @@ class Rest(NamedTuple):
 
 
 @kernel
-def rest_of(terms, counts, row, scale, idf, at):
+def rest_of(terms: Ints, counts: Ints, row: Any, scale: Any, idf: Floats, at: int) -> Rest:
     """The `Rest` of a subscription from its word at a position on."""
     term = terms[at]
     weight = idf[term]
@@ -115,13 +116,13 @@ def rest_of(terms, counts, row, scale, idf, at):
 
 
 @kernel
-def reach_of(own, after):
+def reach_of(own: float, after: float) -> float:
     """Length of a unit vector from a word on."""
     return min(1.0, math.sqrt(own * own + after * after) * (1.0 + _LOOSE))
 
 
 @kernel
-def text_needed(floor, alpha):
+def text_needed(floor: float, alpha: float) -> float:
     """The cosine that a message at the very place of the subscription needs, or less."""
     if floor == -np.inf or 1.0 - alpha < _SHARP:
         return -np.inf
@@ -129,7 +130,7 @@ def text_needed(floor, alpha):
 
 
 @kernel
-def key_of(floor, alpha, reach):
+def key_of(floor: float, alpha: float, reach: float) -> Any:
     """What a posting is sorted by.
 
     Paper: [SKYPE] section 5.3, kScore* of theorems 3 and 4.
@@ -141,13 +142,13 @@ def key_of(floor, alpha, reach):
 
 
 @kernel
-def tilt_of(alpha):
+def tilt_of(alpha: float) -> Any:
     """How much more text a message needs for each unit of nearness that it lacks."""
     return rounded_down(min(alpha / max(1.0 - alpha, 1e-300), _STEEPEST))
 
 
 @kernel
-def code_of(face, slot, shape):
+def code_of(face: Any, slot: int, shape: Shape) -> Any:
     """Where along the curve a subscription lies, then some bits of its slot. Latitudes are taken by their sines.
 
     Whoever has the same words, place and alpha would otherwise be in one group, in which everybody is searched one by

@@ -9,7 +9,7 @@ the exact score.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from nearcast.engines.topk.layout import (
     VERIFIED,
     VISITED,
     WHOLE,
+    SubscriptionLayout,
 )
 from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
 from nearcast.space.hilbert import at_least, box_squared
@@ -78,7 +79,7 @@ class Probe(NamedTuple):
 
 
 @kernel
-def sort_words(messages, message, idf, probe):
+def sort_words(messages: Any, message: Any, idf: Floats, probe: Probe) -> None:
     """Write the words of a message, the rarest first, and their unit weights: a shell sort."""
     words, units = probe.words, probe.units
     n = message.n_terms
@@ -100,7 +101,7 @@ def sort_words(messages, message, idf, probe):
 
 
 @allocating
-def measure_rests(probe, n):
+def measure_rests(probe: Probe, n: int) -> None:
     """Write, for every word, the lengths of the message's unit vector from it on and after it, and the bits after it.
 
     Paper: [SKYPE] section 5.2, wtsum and maxwt (equations 5 and 6) and the unseen keywords (equation 7).
@@ -128,7 +129,7 @@ def measure_rests(probe, n):
 
 
 @kernel
-def ssim_bound(point, squared):
+def ssim_bound(point: MessagePoint, squared: float) -> Any:
     """What the similarity of the message's place does not exceed, for a subscription at this squared distance.
 
     A point is rounded by a share of its distance from the origin: no more than that of the message, and the way to it.
@@ -138,7 +139,9 @@ def ssim_bound(point, squared):
 
 
 @kernel
-def scan_group(postings, span, point, word, tails, candidates, n):
+def scan_group(
+    postings: Array, span: GroupSpan, point: MessagePoint, word: MessageWord, tails: Floats, candidates: Array, n: int
+) -> tuple[int, int]:
     """Add the subscriptions of a group that may want the message to the `n` candidates.
 
     `tails` says how long the message's vector can be after the word. Returns how many candidates there are then, and
@@ -169,7 +172,9 @@ def scan_group(postings, span, point, word, tails, candidates, n):
 
 
 @kernel
-def scan_word(index, position, point, probe, n, prune_groups):
+def scan_word(
+    index: SubscriptionLayout, position: int, point: MessagePoint, probe: Probe, n: int, prune_groups: bool
+) -> int:
     """Look through the cells of one of the message's words; returns the number of candidates, or NEED_ROOM.
 
     Paper: [SKYPE] section 5.4, algorithm 1; section 5.3, theorem 3 and lemma 6.
@@ -212,7 +217,7 @@ def scan_word(index, position, point, probe, n, prune_groups):
 
 
 @kernel
-def verify(batch, event, candidates, words, found):
+def verify(batch: Any, event: int, candidates: Array, words: Ints, found: Any) -> int:
     """Write the candidates whose buffers the message enters, and its ranks; returns their number.
 
     A subscription is taken by the first word that it shares, since what that word lets pass no other need look at.
@@ -257,7 +262,7 @@ def verify(batch, event, candidates, words, found):
 
 
 @kernel
-def find(index, batch, event, prune_groups, probe, found):
+def find(index: SubscriptionLayout, batch: Any, event: int, prune_groups: bool, probe: Probe, found: Any) -> int:
     """Write who may want the arrival of an event, and how it ranks; returns their number, or NEED_ROOM."""
     messages, space, idf, dense = batch.messages, batch.space, batch.idf, batch.dense
     message = messages.rows[batch.steps.arrivals[event]]

@@ -51,7 +51,7 @@ _WORK = {
 
 
 @kernel
-def mark_moved(faces, slots, rows, metric, marks):
+def mark_moved(faces: Array, slots: Ints, rows: Array, metric: int, marks: Array) -> None:
     """Set marks[i] where the point of a subscription is not that of its row, as far as float32 tells."""
     for i in range(slots.size):
         face, row = faces[slots[i]], rows[slots[i]]

@@ -7,9 +7,11 @@ and is copied each time it outgrows its range.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from nearcast.columns.arena import Array, State, with_room
+from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.engines.within.layout import (
     CATCH_UP,
     FREE_HELD,
@@ -49,7 +51,7 @@ _NO_RANGE = -1
 
 
 @kernel
-def class_room(size_class):
+def class_room(size_class: int) -> int:
     """Room of a size class: 1, 2, 3, 4, 6, 8, 12, 16, 24, ..."""
     if size_class == 0:
         return 1
@@ -58,7 +60,7 @@ def class_room(size_class):
 
 
 @kernel
-def class_of(n):
+def class_of(n: int) -> int:
     """The smallest size class with room for `n`."""
     size_class = 0
     while class_room(size_class) < n:
@@ -67,7 +69,7 @@ def class_of(n):
 
 
 @kernel
-def take_range(heads, links, used, free, size_class):
+def take_range(heads: Longs, links: Ints, used: int, free: int, size_class: int) -> Any:
     """A range of this size class; the caller has made sure that there is room."""
     start = heads[free + size_class]
     if start != _NO_RANGE:
@@ -79,14 +81,14 @@ def take_range(heads, links, used, free, size_class):
 
 
 @kernel
-def give_range(heads, links, free, size_class, start):
+def give_range(heads: Longs, links: Ints, free: int, size_class: int, start: int) -> None:
     """Take back a range."""
     links[start] = heads[free + size_class]
     heads[free + size_class] = start
 
 
 @kernel
-def write_entry(tree, at, entry):
+def write_entry(tree: TreeLayout, at: int, entry: Any) -> None:
     """Write an entry into its place in a leaf."""
     held, sides, words = tree.held[at], tree.sides, tree.words
     sides[0, at], sides[1, at], sides[2, at], sides[3, at] = entry.x0, entry.y0, entry.x1, entry.y1
@@ -97,7 +99,7 @@ def write_entry(tree, at, entry):
 
 
 @kernel
-def read_entry(tree, at, entry):
+def read_entry(tree: TreeLayout, at: int, entry: Any) -> None:
     """Read an entry from its place in a leaf."""
     held, sides, words = tree.held[at], tree.sides, tree.words
     entry.x0, entry.y0, entry.x1, entry.y1 = sides[0, at], sides[1, at], sides[2, at], sides[3, at]
@@ -110,7 +112,7 @@ def read_entry(tree, at, entry):
 
 
 @kernel
-def copy_entry(tree, at, source):
+def copy_entry(tree: TreeLayout, at: int, source: int) -> None:
     """Copy an entry from one place to another."""
     tree.held[at] = tree.held[source]
     for side in range(4):
@@ -120,7 +122,7 @@ def copy_entry(tree, at, source):
 
 
 @kernel
-def new_leaf(tree, part, n_rows, since):
+def new_leaf(tree: TreeLayout, part: int, n_rows: int, since: int) -> Any:
     """A leaf with room for `n_rows` entries, hung below `part`; the caller has made sure that there is room."""
     leaf = take_range(tree.heads, tree.leaves["part"], N_LEAVES, FREE_LEAF, 0)
     row = tree.leaves[leaf]
@@ -133,7 +135,7 @@ def new_leaf(tree, part, n_rows, since):
 
 
 @kernel
-def free_leaf(tree, leaf):
+def free_leaf(tree: TreeLayout, leaf: int) -> None:
     """Give back a leaf with its entries and messages; its part is left empty."""
     row = tree.leaves[leaf]
     part = tree.parts[row.part]
@@ -146,7 +148,7 @@ def free_leaf(tree, leaf):
 
 
 @kernel
-def append_entry(tree, leaf, entry, n_rows):
+def append_entry(tree: TreeLayout, leaf: int, entry: Any, n_rows: int) -> None:
     """Append to a leaf of `n_rows`, which moves to a larger range when full; the caller made sure of room."""
     row = tree.leaves[leaf]
     part = tree.parts[row.part]
@@ -161,7 +163,7 @@ def append_entry(tree, leaf, entry, n_rows):
 
 
 @kernel
-def new_node(tree, n_parts):
+def new_node(tree: TreeLayout, n_parts: int) -> Any:
     """A node with `n_parts` empty parts beside its dummy; the caller has made sure that there is room."""
     tree.heads[VERSION] += 1
     node = take_range(tree.heads, tree.nodes["part"], N_NODES, FREE_NODE, 0)
@@ -176,7 +178,7 @@ def new_node(tree, n_parts):
 
 
 @kernel
-def free_node(tree, node):
+def free_node(tree: TreeLayout, node: int) -> None:
     """Give back a node and its parts; whatever hangs below must have been given back before."""
     tree.heads[VERSION] += 1
     row = tree.nodes[node]
@@ -186,7 +188,7 @@ def free_node(tree, node):
 
 
 @kernel
-def cover_free_ranges(heads, links, free, covered):
+def cover_free_ranges(heads: Longs, links: Ints, free: int, covered: Array) -> bool:
     """Mark the rows of free ranges; returns whether each lies inside, and apart from all that was marked before."""
     for size_class in range(N_CLASSES):
         room, at = class_room(size_class), heads[free + size_class]

@@ -24,6 +24,7 @@ from nearcast.engines.within.layout import (
     TINY,
     UNRANKED,
     VERSION,
+    TreeLayout,
 )
 from nearcast.engines.within.paths import cut_of
 from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
@@ -112,13 +113,13 @@ def with_terms(frontier: Frontier, n_terms: int) -> Frontier:
 
 
 @allocating
-def sort_many(keys):
+def sort_many(keys: Longs) -> None:
     """Sort numbers by Numba's own method, which allocates."""
     keys.sort()
 
 
 @kernel
-def sort_keys(keys, start, end):
+def sort_keys(keys: Longs, start: int, end: int) -> None:
     """Sort a stretch of numbers that is mostly short."""
     if end - start > 24:
         sort_many(keys[start:end])
@@ -132,7 +133,7 @@ def sort_keys(keys, start, end):
 
 
 @kernel
-def write_probes(descent, first, end, frontier):
+def write_probes(descent: DescentInput, first: int, end: int, frontier: Frontier) -> int:
     """Write the probes of the messages from `first` to `end`, with those words that a subscription asks for; how many.
 
     NEED_ROOM if they have too many words.
@@ -170,7 +171,7 @@ def write_probes(descent, first, end, frontier):
 
 
 @kernel
-def first_part(tree, rank):
+def first_part(tree: TreeLayout, rank: int) -> int:
     """The part that a word leads to from the root past all cuts at the first offset; NOTHING if no cut has the word."""
     part, child = NOTHING, tree.parts[ROOT].child
     while child >= 0 and tree.nodes[child].kind == KEYWORD and tree.nodes[child].offset == 0:
@@ -183,7 +184,7 @@ def first_part(tree, rank):
 
 
 @kernel
-def enter_by_words(tree, n_probes, frontier):
+def enter_by_words(tree: TreeLayout, n_probes: int, frontier: Frontier) -> int:
     """Write the part that each word of the probes leads to first; how many, or NEED_ROOM.
 
     That is the same for all messages, so frontier.leads keeps it until nodes change. Nothing is in the dummies on the
@@ -211,7 +212,7 @@ def enter_by_words(tree, n_probes, frontier):
 
 
 @kernel
-def enter_at(origin, n_probes, frontier):
+def enter_at(origin: int, n_probes: int, frontier: Frontier) -> int:
     """Let all probes begin at the part `origin`; returns how many, or NEED_ROOM."""
     if n_probes > frontier.parts.size:
         return NEED_ROOM
@@ -222,7 +223,7 @@ def enter_at(origin, n_probes, frontier):
 
 
 @kernel
-def expand_parts(tree, n_parts, n_reached, frontier):
+def expand_parts(tree: TreeLayout, n_parts: int, n_reached: int, frontier: Frontier) -> tuple[int, int]:
     """Write what hangs below the first `n_parts` of frontier.parts; how many nodes and leaves, or NEED_ROOM."""
     parts, tree_nodes, lines = tree.parts, tree.nodes, tree.lines
     stops, nodes, reached = frontier.parts, frontier.nodes, frontier.reached
@@ -252,7 +253,7 @@ def expand_parts(tree, n_parts, n_reached, frontier):
 
 
 @kernel
-def clearly_between(low, high, value):
+def clearly_between(low: float, high: float, value: float) -> bool:
     """Does the value lie between the two by more than float32's blur of either?"""
     return (low == -math.inf or value - low > abs(low) * BLUR + TINY) and (
         high == math.inf or high - value > abs(high) * BLUR + TINY
@@ -260,7 +261,7 @@ def clearly_between(low, high, value):
 
 
 @kernel
-def visit_nodes(tree, n_nodes, frontier):
+def visit_nodes(tree: TreeLayout, n_nodes: int, frontier: Frontier) -> int:
     """Write the parts that probes go on to from the first `n_nodes` of frontier.nodes; how many, or NEED_ROOM.
 
     Boxes in a dummy cell hold its region, and so the place for sure if its border is not near.
@@ -308,7 +309,7 @@ def visit_nodes(tree, n_nodes, frontier):
 
 
 @kernel
-def group_by_probe(n_probes, n_reached, frontier):
+def group_by_probe(n_probes: int, n_reached: int, frontier: Frontier) -> None:
     """Put the leaves reached in the order of probes: those of probe p are leaves[leaf_start[p] : leaf_start[p + 1]]."""
     starts, reached, leaves = frontier.leaf_start, frontier.reached, frontier.leaves
     starts[: n_probes + 1] = 0
@@ -326,7 +327,7 @@ def group_by_probe(n_probes, n_reached, frontier):
 
 
 @kernel
-def find_leaves(tree, descent, first, end, origin, frontier):
+def find_leaves(tree: TreeLayout, descent: DescentInput, first: int, end: int, origin: int, frontier: Frontier) -> int:
     """Find the leaves below the part `origin` that the messages from `first` to `end`, at most CHUNK, reach.
 
     Returns the number of probes, or NEED_ROOM. The leaves of each are in frontier.leaves.

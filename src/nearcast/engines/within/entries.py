@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.regions import BOX
 from nearcast.columns.times import FOREVER
 from nearcast.engines.within.layout import MANY, MORTAL, N_STEERING, N_WORDS, NO_WORD, PLAIN, UNRANKED
@@ -12,13 +15,13 @@ from nearcast.space.rounding import above, below
 
 
 @kernel
-def next_clause(clauses, at):
+def next_clause(clauses: Ints, at: int) -> Any:
     """Where the clause after the one at `at` begins."""
     return at + 2 + clauses[at] + clauses[at + 1]
 
 
 @kernel
-def n_clauses(rows, clauses):
+def n_clauses(rows: Array, clauses: Ints) -> int:
     """Number of clauses of all these subscriptions."""
     n = 0
     for i in range(rows.size):
@@ -31,7 +34,7 @@ def n_clauses(rows, clauses):
 
 
 @kernel
-def rank_words(rows, clauses, ranks, lowest):
+def rank_words(rows: Array, clauses: Ints, ranks: Ints, lowest: int) -> int:
     """Give a rank to every positive word that has none: it is the rarest so far. Returns the lowest rank then."""
     for i in range(rows.size):
         at = rows[i].clause_start
@@ -46,7 +49,7 @@ def rank_words(rows, clauses, ranks, lowest):
 
 
 @kernel
-def count_terms(table, slots, counts):
+def count_terms(table: Any, slots: Ints, counts: Longs) -> None:
     """Add to counts[term] the number of clauses of these subscriptions that ask for it."""
     clauses = table.clauses
     for slot in slots:
@@ -59,7 +62,7 @@ def count_terms(table, slots, counts):
 
 
 @kernel
-def put_words(entry, clauses, first, n, ranks):
+def put_words(entry: Any, clauses: Ints, first: int, n: int, ranks: Ints) -> None:
     """Write the rarest words of a clause into an entry, rarest first."""
     worst = UNRANKED
     entry.word0 = entry.word1 = entry.word2 = entry.word3 = NO_WORD
@@ -81,7 +84,7 @@ def put_words(entry, clauses, first, n, ranks):
 
 
 @kernel
-def make_entries(rows, slots, clauses, ranks, out):
+def make_entries(rows: Array, slots: Ints, clauses: Ints, ranks: Ints, out: Array) -> int:
     """Write the entries of subscriptions; `rows[i]` is the row of slots[i], as it is or was."""
     n = 0
     for i in range(rows.size):

@@ -6,7 +6,7 @@ Paper: [APTREE] section 3.2.3, algorithm 1, from the leaves on.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from nearcast.columns.arena import Array, Floats, Ints, Longs, with_room
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import WithinLayout
 from nearcast.engines.exact import within_matches
-from nearcast.engines.within.descend import CHUNK, NEED_FRONTIER, find_leaves
+from nearcast.engines.within.descend import CHUNK, NEED_FRONTIER, DescentInput, Frontier, find_leaves
 from nearcast.engines.within.layout import (
     BLUR,
     MANY,
@@ -23,6 +23,7 @@ from nearcast.engines.within.layout import (
     PLAIN,
     ROOT,
     TINY,
+    TreeLayout,
 )
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.space import SpaceInput
@@ -91,14 +92,14 @@ def grown_match_room(room: MatchRoom, shortage: int) -> MatchRoom:
 
 
 @kernel
-def set_present(terms, start, n_terms, value, present):
+def set_present(terms: Ints, start: int, n_terms: int, value: int, present: Array) -> None:
     """Set or clear the flags of the words of a message."""
     for i in range(start, start + n_terms):
         present[terms[i]] = value
 
 
 @kernel
-def prefetch_boxes(flat, leaf):
+def prefetch_boxes(flat: Array, leaf: Any) -> None:
     """Prefetch the boxes of a leaf that will be scanned soon. `flat` are all sides, one after another."""
     n = flat.size // 4
     for at in range(leaf.start, leaf.start + min(leaf.n_rows, _FETCHED), 16):
@@ -118,7 +119,7 @@ class RoundedPlace(NamedTuple):
 
 
 @kernel
-def rounded_place(x, y):
+def rounded_place(x: float, y: float) -> RoundedPlace:
     """A place as float32, and how far a box must reach to be sure to hold it.
 
     A side may be off by float32's blur, relative to itself. Sides far from the place are past any blur, those near it
@@ -137,7 +138,7 @@ def rounded_place(x, y):
 
 
 @kernel
-def scan_boxes(sides, leaf, x, y, hits, found, n):
+def scan_boxes(sides: Any, leaf: Any, x: Any, y: Any, hits: Any, found: Any, n: Any) -> Any:
     """Append the entries of a leaf whose boxes hold (x, y), all rounded; returns how many there are then.
 
     A NaN for x is in every box, and sure in none. Rounding
@@ -161,7 +162,16 @@ def scan_boxes(sides, leaf, x, y, hits, found, n):
 
 
 @kernel
-def check_words(tree, found, n_found, place, present, slots, n, doubtful):
+def check_words(
+    tree: TreeLayout,
+    found: Longs,
+    n_found: int,
+    place: RoundedPlace,
+    present: Array,
+    slots: Ints,
+    n: int,
+    doubtful: Longs,
+) -> tuple[int, int]:
     """Append the subscriptions of found entries that surely match; how many there are, and how many are doubtful.
 
     An entry decides alone where it can. The others whose words hold go to `doubtful`. Not sure are places within
@@ -189,7 +199,9 @@ def check_words(tree, found, n_found, place, present, slots, n, doubtful):
 
 
 @kernel
-def verify_doubtful(held, n_doubtful, message, clock, verify, room, n):
+def verify_doubtful(
+    held: Array, n_doubtful: int, message: Any, clock: int, verify: VerifyInput, room: MatchRoom, n: int
+) -> int:
     """Verify doubtful entries and append the subscriptions of those that match; returns how many there are then."""
     subscriptions = verify.subscriptions
     for i in range(n_doubtful):
@@ -211,7 +223,7 @@ def verify_doubtful(held, n_doubtful, message, clock, verify, room, n):
 
 
 @kernel
-def drop_duplicates(slots, first, middle, n):
+def drop_duplicates(slots: Ints, first: int, middle: int, n: int) -> int:
     """Keep of slots[middle:n] only what is not in slots[first:middle]; returns the new end."""
     end = middle
     for i in range(middle, n):
@@ -225,7 +237,16 @@ def drop_duplicates(slots, first, middle, n):
 
 
 @kernel
-def match_chunk(tree, descent, verify, n_probes, frontier, room, n, n_visits):
+def match_chunk(
+    tree: TreeLayout,
+    descent: DescentInput,
+    verify: VerifyInput,
+    n_probes: int,
+    frontier: Frontier,
+    room: MatchRoom,
+    n: int,
+    n_visits: int,
+) -> tuple[int, int, int, int]:
     """Append the subscriptions that match a chunk of messages whose leaves are found.
 
     Returns the probe to resume with, the numbers of matches and visits so far, and what there was too little room for.
@@ -276,7 +297,9 @@ def match_chunk(tree, descent, verify, n_probes, frontier, room, n, n_visits):
 
 
 @kernel
-def match_many(tree, descent, verify, first, frontier, room):
+def match_many(
+    tree: TreeLayout, descent: DescentInput, verify: VerifyInput, first: int, frontier: Frontier, room: MatchRoom
+) -> tuple[int, int, int, int]:
     """Write the subscriptions that match the arrivals from event `first` on.
 
     Returns the event to resume with, the numbers of matches and visits, and DONE or what there was too little room for.

@@ -5,15 +5,16 @@ Paper: [APTREE] section 3.2.2.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from nearcast.columns.arena import Ints
 from nearcast.engines.within.build.space_grid import cell_of
-from nearcast.engines.within.layout import KEYWORD, NO_WORD, UNRANKED
+from nearcast.engines.within.layout import KEYWORD, NO_WORD, UNRANKED, TreeLayout
 from nearcast.jit import NEED_ROOM, kernel
 
 
 @kernel
-def word_at(entry, offset):
+def word_at(entry: Any, offset: int) -> Any:
     """The word of an entry at this offset, rarest first, or NO_WORD."""
     if offset == 0:
         return entry.word0
@@ -25,7 +26,7 @@ def word_at(entry, offset):
 
 
 @kernel
-def cut_of(highs, first, n, rank):
+def cut_of(highs: Ints, first: int, n: int, rank: int) -> int:
     """Position among highs[first : first + n] of the cut that a rank belongs to; the last takes all that is left."""
     base = first
     while n > 1:
@@ -37,7 +38,7 @@ def cut_of(highs, first, n, rank):
 
 
 @kernel
-def covers(entry, node):
+def covers(entry: Any, node: Any) -> Any:
     """Does the entry's box hold the whole region of a node?"""
     return entry.x0 <= node.x0 and entry.x1 >= node.x1 and entry.y0 <= node.y0 and entry.y1 >= node.y1
 
@@ -55,7 +56,7 @@ NO_CELLS = CellSpan(0, -1, 0, -1)
 
 
 @kernel
-def cells_met(tree, node, entry):
+def cells_met(tree: TreeLayout, node: Any, entry: Any) -> CellSpan:
     """The cells of a node's grid that an entry's box meets."""
     lines, first, n_x = tree.lines, node.first, node.n_columns - 1
     n_y = node.n_parts // node.n_columns - 1
@@ -66,7 +67,7 @@ def cells_met(tree, node, entry):
 
 
 @kernel
-def parts_below(tree, child, ranks, entry, path, path_ranks, n):
+def parts_below(tree: TreeLayout, child: int, ranks: Ints, entry: Any, path: Ints, path_ranks: Ints, n: int) -> int:
     """Append the parts of one node that an entry is filed under to a path of `n`; returns its length, or NEED_ROOM.
 
     Beside each stands the rank of the word that led there, or UNRANKED where none did.
@@ -98,7 +99,7 @@ def parts_below(tree, child, ranks, entry, path, path_ranks, n):
 
 
 @kernel
-def trace(tree, ranks, entry, origin, path, path_ranks):
+def trace(tree: TreeLayout, ranks: Ints, entry: Any, origin: int, path: Ints, path_ranks: Ints) -> int:
     """Write all parts that an entry is filed under, from `origin` down; returns how many, or NEED_ROOM."""
     n, i = 1, 0
     path[0], path_ranks[0] = origin, UNRANKED

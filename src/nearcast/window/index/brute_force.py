@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,16 @@ class WordWeights(NamedTuple):
 
 
 @kernel
-def score_all(messages, stored, space, words, question, n_words, moment, keys):
+def score_all(
+    messages: MessageLayout,
+    stored: Any,
+    space: Any,
+    words: Any,
+    question: Question,
+    n_words: Any,
+    moment: Moment,
+    keys: Any,
+) -> None:
     """Write the key of every stored message, smaller is better, or NaN where it is no answer.
 
     `n_words` is the number of distinct words asked for.
@@ -53,7 +62,9 @@ def score_all(messages, stored, space, words, question, n_words, moment, keys):
 
 
 @kernel
-def mark_inside(messages, stored, metric, term, area, moment, inside):
+def mark_inside(
+    messages: MessageLayout, stored: Any, metric: int, term: int, area: Area, moment: Moment, inside: Any
+) -> None:
     """Mark the stored live messages that hold the term and lie in the area."""
     slots, sequences = stored
     for i in range(slots.size):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.regions import in_box
 from nearcast.window.index.postings import first_posting, seek_term
 from nearcast.window.index.query import Area, Moment, is_alive
-from nearcast.window.index.segments import FAN, FAN_BITS, LEAF, LEAF_BITS, first_node
+from nearcast.window.index.segments import FAN, FAN_BITS, LEAF, LEAF_BITS, IndexLayout, first_node
 
 EVERY = -1  # instead of a term: all messages
 
@@ -26,13 +27,13 @@ class Lookup(NamedTuple):
 
 
 @kernel
-def in_area(area, metric, x, y):
+def in_area(area: Area, metric: int, x: float, y: float) -> bool:
     """Does the place lie in the area?"""
     return in_box(area.x0, area.y0, area.x1, area.y1, wrap(x) if metric == HAVERSINE else x, y)
 
 
 @kernel
-def overlaps(area, box):
+def overlaps(area: Area, box: Any) -> Any:
     """Do the places of a node, given its box, reach into the area?"""
     if area.y0 > box.north or area.y1 < box.south:
         return False
@@ -42,7 +43,7 @@ def overlaps(area, box):
 
 
 @kernel
-def holds_term(messages, row, term):
+def holds_term(messages: Any, row: Any, term: int) -> bool:
     """Does the message hold the word?"""
     if term == EVERY:
         return True
@@ -53,13 +54,15 @@ def holds_term(messages, row, term):
 
 
 @kernel
-def qualifies(row, sequence, moment, metric, area):
+def qualifies(row: Any, sequence: int, moment: Moment, metric: int, area: Area) -> bool:
     """Is the message of that sequence alive in its row, and does it lie in the area?"""
     return is_alive(row, sequence, moment) and in_area(area, metric, row.x, row.y)
 
 
 @kernel
-def scan_leaf(index, rows, state, segment, node, lookup, out, n):
+def scan_leaf(
+    index: IndexLayout, rows: Array, state: Any, segment: Any, node: int, lookup: Lookup, out: Ints, n: int
+) -> int:
     """Write the slots that a leaf has for a list, or for all its messages; returns the new count, or NEED_ROOM.
 
     `n` is the count so far. A state without postings stands for all messages.
@@ -84,7 +87,7 @@ def scan_leaf(index, rows, state, segment, node, lookup, out, n):
 
 
 @kernel
-def candidates(index, messages, lookup, stack, term_states, out):
+def candidates(index: IndexLayout, messages: Any, lookup: Lookup, stack: Longs, term_states: Array, out: Ints) -> int:
     """Write the slots of live messages that hold the term (or EVERY) and lie inside; returns how many, or NEED_ROOM."""
     segments, boxes, lists, recent, rows = index.segments, index.boxes, index.lists, index.recent, messages.rows
     term, area, moment = lookup

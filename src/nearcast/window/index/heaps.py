@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from nearcast.columns.arena import record
+from typing import Any
+
+from nearcast.columns.arena import Array, record
 from nearcast.jit import inlined, kernel
 
 QUEUED = record(
@@ -18,13 +20,13 @@ BEST = record(
 
 
 @inlined
-def worse(a, b):
+def worse(a: Any, b: Any) -> Any:
     """Does the first message come after the second?"""
     return a.key > b.key or (a.key == b.key and a.sequence < b.sequence)
 
 
 @inlined
-def swap(heap, i, j):
+def swap(heap: Any, i: Any, j: Any) -> None:
     """Exchange two messages."""
     a, b = heap[i], heap[j]
     a.key, b.key = b.key, a.key
@@ -33,7 +35,7 @@ def swap(heap, i, j):
 
 
 @inlined
-def sift_down(heap, n):
+def sift_down(heap: Any, n: int) -> None:
     """Let the first message sink to its place: the worst of n messages comes first."""
     at = 0
     while 2 * at + 1 < n:
@@ -47,7 +49,7 @@ def sift_down(heap, n):
 
 
 @inlined
-def offer(heap, n, k, key, sequence, slot):
+def offer(heap: Any, n: int, k: Any, key: Any, sequence: int, slot: int) -> Any:
     """Keep the message if it is among the k best; returns how many are kept."""
     if n == k:
         worst = heap[0]
@@ -66,7 +68,7 @@ def offer(heap, n, k, key, sequence, slot):
 
 
 @inlined
-def push(queue, n, bound, segment, node):
+def push(queue: Any, n: int, bound: Any, segment: Any, node: int) -> Any:
     """Add a node to the queue; returns its new length."""
     at = n
     while at > 0 and queue[(at - 1) >> 1].bound > bound:
@@ -80,7 +82,7 @@ def push(queue, n, bound, segment, node):
 
 
 @inlined
-def pop(queue, n):
+def pop(queue: Any, n: int) -> Any:
     """Drop the first node of the queue; returns its new length."""
     n -= 1
     last = queue[n]
@@ -100,7 +102,7 @@ def pop(queue, n):
 
 
 @kernel
-def sort_best(best, n):
+def sort_best(best: Array, n: int) -> None:
     """Turn the heap of messages into a list, best first."""
     for end in range(n - 1, 0, -1):
         swap(best, 0, end)

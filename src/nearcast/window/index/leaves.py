@@ -7,11 +7,11 @@ verified by the exact score, at once or at the end of the search; see `nodes.py`
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearcast.columns.arena import record
+from nearcast.columns.arena import Array, Ints, record
 from nearcast.jit import inlined, kernel, prefetch
 from nearcast.space.hilbert import box_squared
 from nearcast.window.index.heaps import offer
@@ -22,6 +22,7 @@ from nearcast.window.index.query import (
     LOOSE,
     POSTINGS,
     VERIFIED,
+    SearchTask,
     bound_of,
     is_alive,
     key_of,
@@ -60,7 +61,7 @@ class Found(NamedTuple):
 
 
 @inlined
-def tally_leaf(states, spans, leaf, postings, base, tallies, touched):
+def tally_leaf(states: Any, spans: Array, leaf: int, postings: Array, base: int, tallies: Array, touched: Ints) -> Any:
     """Add up the postings of a node's leaf by message; returns how many messages were touched."""
     n_touched = 0
     for i in range(states.size):
@@ -78,7 +79,9 @@ def tally_leaf(states, spans, leaf, postings, base, tallies, touched):
 
 
 @kernel
-def intersect_leaf(spans, n_terms, leaf, postings, base, tallies, touched):
+def intersect_leaf(
+    spans: Array, n_terms: int, leaf: int, postings: Array, base: int, tallies: Array, touched: Ints
+) -> int:
     """Like `tally_leaf` if all words are needed: touches the messages of the leaf's rarest word alone."""
     rarest = 0
     for i in range(1, n_terms):
@@ -107,7 +110,7 @@ def intersect_leaf(spans, n_terms, leaf, postings, base, tallies, touched):
 
 
 @inlined
-def sift_leaf(task, base, n_touched, plan, limit, floor):
+def sift_leaf(task: SearchTask, base: int, n_touched: Any, plan: Any, limit: float, floor: Any) -> Any:
     """Write the touched messages that can still win to `scratch.kept`, and clear all tallies; returns how many.
 
     Nothing beyond `limit` wins. `floor` is the bound of the leaf's place alone: with it most messages fail by their
@@ -145,7 +148,7 @@ def sift_leaf(task, base, n_touched, plan, limit, floor):
 
 
 @inlined
-def visit_leaf(task, s, node, plan, found):
+def visit_leaf(task: SearchTask, s: Any, node: Any, plan: Any, found: Any) -> Any:
     """Look for messages of a leaf that can still win, and verify them, now or later; returns what is found."""
     index, scratch, aim = task.layout, task.scratch, task.aim
     segment = index.segments[s]
@@ -168,7 +171,7 @@ def visit_leaf(task, s, node, plan, found):
 
 
 @inlined
-def offer_sure(sure, n_sure, k, key, member):
+def offer_sure(sure: Any, n_sure: Any, k: Any, key: Any, member: Any) -> Any:
     """Offer what a message surely reaches, unless it does so already by a rare word; returns how many are kept."""
     if n_sure == k and key >= sure[0].key:
         return n_sure
@@ -179,7 +182,7 @@ def offer_sure(sure, n_sure, k, key, member):
 
 
 @inlined
-def defer_kept(task, n_kept, found):
+def defer_kept(task: SearchTask, n_kept: Any, found: Any) -> Any:
     """Count what the kept messages surely reach, and leave their exact scores for later; returns what is found."""
     scratch, aim = task.scratch, task.aim
     kept, deferred, sure = scratch.kept, scratch.deferred, scratch.sure
@@ -197,7 +200,7 @@ def defer_kept(task, n_kept, found):
 
 
 @kernel
-def verify_deferred(task, n_best, n_deferred, limit):
+def verify_deferred(task: SearchTask, n_best: int, n_deferred: Any, limit: float) -> int:
     """Verify the messages of `scratch.deferred` that may win yet; returns how many are among the best."""
     deferred, members, best = task.scratch.deferred, task.layout.members, task.scratch.best
     rows, words, counts = task.messages
@@ -221,7 +224,7 @@ def verify_deferred(task, n_best, n_deferred, limit):
 
 
 @inlined
-def verify_kept(task, n_kept, found):
+def verify_kept(task: SearchTask, n_kept: Any, found: Any) -> Any:
     """Offer the kept messages that live with their exact scores; returns what is found."""
     kept, best, members = task.scratch.kept, task.scratch.best, task.layout.members
     rows, words, counts = task.messages

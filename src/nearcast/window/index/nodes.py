@@ -14,10 +14,11 @@ The object index of CkQST section 2.2; see `search_nodes`.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from nearcast.columns.arena import record
+from nearcast.columns.arena import Array, record
 from nearcast.jit import inlined, kernel, prefetch
 from nearcast.space.hilbert import box_squared
 from nearcast.window.index.heaps import pop, push
@@ -28,6 +29,7 @@ from nearcast.window.index.query import (
     LOOSE,
     NODES,
     POSTINGS,
+    SearchTask,
     bound_of,
     limit_of,
 )
@@ -45,7 +47,7 @@ TALLY = record(
 
 
 @kernel
-def queue_roots(task):
+def queue_roots(task: SearchTask) -> int:
     """Queue the root of every segment that has words not tried yet; returns the length of the queue.
 
     The states of these words come first.
@@ -73,7 +75,9 @@ def queue_roots(task):
 
 
 @inlined
-def tally_children(states, skips, postings, segment, depth, node, tallies, spans):
+def tally_children(
+    states: Any, skips: Array, postings: Array, segment: Any, depth: int, node: int, tallies: Any, spans: Array
+) -> Any:
     """Add up what the words can contribute to each child of a node; returns the number of postings read.
 
     If the children are leaves, `spans` say where each has its postings.
@@ -126,7 +130,7 @@ def tally_children(states, skips, postings, segment, depth, node, tallies, spans
 
 
 @inlined
-def push_children(task, s, node, limit, queue, n_queue):
+def push_children(task: SearchTask, s: Any, node: int, limit: float, queue: Any, n_queue: Any) -> Any:
     """Queue the children of a node that can still win, and clear their tallies; returns the length of the queue."""
     boxes, tallies, aim = task.layout.boxes, task.scratch.tallies, task.aim
     box_start = task.layout.segments[s].box_start
@@ -149,7 +153,7 @@ def push_children(task, s, node, limit, queue, n_queue):
 
 
 @kernel
-def nothing_expires(segments, clock):
+def nothing_expires(segments: Array, clock: int) -> bool:
     """Is every message alive that the window still counts?"""
     for s in range(segments.size):
         if segments[s].first_expiry <= clock:
@@ -158,7 +162,7 @@ def nothing_expires(segments, clock):
 
 
 @inlined
-def depth_of(node):
+def depth_of(node: int) -> Any:
     """The depth of a node."""
     depth = 0
     while node >= first_node(depth + 1):
@@ -167,7 +171,7 @@ def depth_of(node):
 
 
 @inlined
-def prefetch_node(task, s, node, n_words):
+def prefetch_node(task: SearchTask, s: Any, node: Any, n_words: Any) -> None:
     """Fetch what a look at the children of a node will read.
 
     A third of the samples of a search over a million messages were at eight loads that miss the caches (2026-11-16).
@@ -192,7 +196,7 @@ def prefetch_node(task, s, node, n_words):
 
 
 @inlined
-def visit_node(task, s, node, n_words, limit, n_queue):
+def visit_node(task: SearchTask, s: Any, node: Any, n_words: Any, limit: float, n_queue: Any) -> Any:
     """Queue the children of a node that can still win; returns the lengths of the queue and of `scratch.leaves`.
 
     Children that are leaves go to `scratch.leaves`, empty before, and their postings to `scratch.spans`.
@@ -215,7 +219,7 @@ def visit_node(task, s, node, n_words, limit, n_queue):
 
 
 @kernel
-def search_nodes(task, n_best):
+def search_nodes(task: SearchTask, n_best: int) -> int:
     """Visit the nodes, the best first, for messages that hold words not tried yet; returns how many are kept.
 
     Paper: [CKQST] section 2.2, the inverted linear quadtree as object index, dead messages met lazily.

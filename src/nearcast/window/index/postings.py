@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from nearcast.columns.arena import record
+from typing import Any
+
+from nearcast.columns.arena import Array, record
 from nearcast.jit import inlined, kernel
 from nearcast.window.index.segments import FAN_BITS, LEAF_BITS, NO_TERM, find_list, first_node
 
@@ -17,7 +19,7 @@ TERM_STATE = record(
 
 
 @kernel
-def seek_term(lists, segment, term, state):
+def seek_term(lists: Array, segment: Any, term: int, state: Any) -> float:
     """Look up a word in a segment; returns its largest unit weight, 0 if the segment lacks it."""
     found = lists[find_list(lists, segment.list_start, segment.n_lists, term)]
     if found.term == NO_TERM:
@@ -31,7 +33,7 @@ def seek_term(lists, segment, term, state):
 
 
 @kernel
-def seek_terms(task):
+def seek_terms(task: Any) -> None:
     """Look up the words in every segment where something may live; elsewhere they have no postings."""
     segments, terms, moment = task.layout.segments, task.terms, task.moment
     for s in range(segments.size):
@@ -49,7 +51,7 @@ def seek_terms(task):
 
 
 @inlined
-def first_posting(state, skips, postings, segment, depth, node):
+def first_posting(state: Any, skips: Array, postings: Array, segment: Any, depth: int, node: int) -> Any:
     """Where the postings of a node begin, and where they end at the latest: ranks tell whether one belongs to it."""
     start, end = state.start, state.end
     shift = FAN_BITS * (depth - state.depth)

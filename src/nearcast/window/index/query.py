@@ -5,7 +5,7 @@ The **key** of a message is its distance, or minus its score: the smaller the be
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -103,7 +103,7 @@ class SearchTask(NamedTuple):
 
 
 @kernel
-def is_alive(row, sequence, moment):
+def is_alive(row: Any, sequence: int, moment: Moment) -> bool:
     """Does the row still hold the message of that sequence, and does the message count as of that moment?"""
     return (
         row.sequence == sequence and sequence > moment.since and is_live(row, moment.last, moment.clock, moment.newest)
@@ -111,7 +111,7 @@ def is_alive(row, sequence, moment):
 
 
 @kernel
-def n_held(messages, row, dense):
+def n_held(messages: MessageLayout, row: Any, dense: Floats) -> int:
     """How many of the question's words the message of this row holds."""
     n = 0
     for i in range(row.term_start, row.term_start + row.n_terms):
@@ -121,7 +121,7 @@ def n_held(messages, row, dense):
 
 
 @inlined
-def bound_of(aim, squared, text):
+def bound_of(aim: Any, squared: Any, text: Any) -> Any:
     """The key that no message beats whose point lies that far away, squared, and whose cosine is at most `text`."""
     if aim.mode != BY_SCORE:
         return squared
@@ -130,14 +130,14 @@ def bound_of(aim, squared, text):
 
 
 @inlined
-def sure_of(aim, squared, text):
+def sure_of(aim: Any, squared: Any, text: Any) -> Any:
     """The key that a live message surely reaches in a TopK search, by the same; not far above its bound."""
     near = max(0.0, 1.0 - at_most(aim.metric, squared) / aim.max_distance)
     return -(aim.alpha * near + (1.0 - aim.alpha) * text * (1.0 - BLUR)) + _BLURRED
 
 
 @inlined
-def limit_of(aim, best, n):
+def limit_of(aim: Any, best: Array, n: int) -> Any:
     """The bound beyond which nothing enters the answer any more."""
     if n < aim.k:
         return np.inf
@@ -145,7 +145,7 @@ def limit_of(aim, best, n):
 
 
 @inlined
-def untried_dot(words, counts, row, idf, dense, bits):
+def untried_dot(words: Any, counts: Any, row: Any, idf: Floats, dense: Floats, bits: Any) -> Any:
     """`dot_row` of a message, or -1 if it holds a word that was tried already: its weight in `dense` is negative.
 
     Most words fail by `bits`, those of the question's words: weights are far apart in memory, and slow to look at.
@@ -163,7 +163,7 @@ def untried_dot(words, counts, row, idf, dense, bits):
 
 
 @inlined
-def key_of(row, words, counts, idf, dense, question, aim):
+def key_of(row: Any, words: Any, counts: Any, idf: Floats, dense: Floats, question: Question, aim: Any) -> Any:
     """The exact distance of a message, or minus its exact score; NaN if it was tried already."""
     total = 0.0
     if question.mode == BY_SCORE:

@@ -16,6 +16,7 @@ from nearcast.window.index.query import (
     LOOSE,
     POSTINGS,
     VERIFIED,
+    SearchTask,
     bound_of,
     is_alive,
     key_of,
@@ -32,7 +33,7 @@ _AHEAD = 8  # postings: what is read that much later is fetched
 
 
 @kernel
-def scan_recent(task):
+def scan_recent(task: SearchTask) -> int:
     """Try every recent message; returns how many are kept."""
     index, messages, question, aim = task.layout, task.messages, task.question, task.aim
     n = 0
@@ -53,7 +54,7 @@ def scan_recent(task):
 
 
 @kernel
-def scan_word(task, word, n):
+def scan_word(task: SearchTask, word: int, n: int) -> int:
     """Try every message that holds a word and none tried before; returns how many are kept, `n` of them before.
 
     `word` is the word's position in the question. Most messages fail at once, by the word's weight in a message and in
@@ -128,7 +129,7 @@ def scan_word(task, word, n):
 
 
 @allocating
-def scan_rare(task, n):
+def scan_rare(task: SearchTask, n: int) -> int:
     """Try the messages of the rarest words, as long as those are few; returns how many are kept, `n` of them before.
 
     The weights of these words in `dense` are negative afterwards.

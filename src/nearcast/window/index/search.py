@@ -9,18 +9,30 @@ Words that few messages hold are not looked for in nodes: for `TopK` all their m
 
 from __future__ import annotations
 
+from typing import Any
+
+from nearcast.columns.arena import Floats, Ints
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.hilbert import to_point
 from nearcast.window.index.heaps import sort_best
 from nearcast.window.index.nodes import search_nodes
 from nearcast.window.index.postings import seek_terms
-from nearcast.window.index.query import ALL, BY_SCORE, SEARCHES, Aim, SearchTask
+from nearcast.window.index.query import ALL, BY_SCORE, SEARCHES, Aim, Moment, Question, SearchScratch, SearchTask
 from nearcast.window.index.rare_words import scan_rare, scan_recent
-from nearcast.window.index.segments import FAN, bit_of
+from nearcast.window.index.segments import FAN, IndexLayout, bit_of
 
 
 @kernel
-def search(index, messages, idf, question, terms, dense, moment, scratch):
+def search(
+    index: IndexLayout,
+    messages: Any,
+    idf: Floats,
+    question: Question,
+    terms: Ints,
+    dense: Floats,
+    moment: Moment,
+    scratch: SearchScratch,
+) -> int:
     """Write the k best live messages to `scratch.best`, best first; returns how many there are, or NEED_ROOM.
 
     `terms` are the distinct words of the question, `dense` holds their weights and is 0 elsewhere: count * idf for

@@ -12,11 +12,11 @@ All segments share pools; positions inside a segment count from where its part o
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Longs, record
+from nearcast.columns.arena import Array, Floats, Ints, Longs, record
 from nearcast.jit import inlined, kernel
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.hilbert import grid_line, hilbert, to_point
@@ -124,25 +124,25 @@ class Frame(NamedTuple):
 
 
 @kernel
-def first_node(depth):
+def first_node(depth: int) -> int:
     """Number of the first node at a depth."""
     return ((1 << (FAN_BITS * depth)) - 1) // (FAN - 1)
 
 
 @inlined
-def bit_of(term):
+def bit_of(term: int) -> Any:
     """The bit that stands for a term in a mask of 63 bits."""
     return 1 << min(int(term) & 63, 62)
 
 
 @inlined
-def mark_of(term):
+def mark_of(term: int) -> int:
     """The bit that stands for a term in a mask of 31 bits."""
     return 1 << min(int(term) & 31, 30)
 
 
 @kernel
-def append_recent(messages, slots, recent, n_recent):
+def append_recent(messages: Any, slots: Ints, recent: Array, n_recent: int) -> None:
     """Append arrivals to the recent messages."""
     for i in range(slots.size):
         row = messages.rows[slots[i]]
@@ -156,7 +156,7 @@ def append_recent(messages, slots, recent, n_recent):
 
 
 @kernel
-def write_members(rows, slots, frame, members):
+def write_members(rows: Array, slots: Ints, frame: Frame, members: Array) -> None:
     """Write the members of a future segment, in the order of their slots."""
     for i in range(slots.size):
         row = rows[slots[i]]
@@ -169,7 +169,7 @@ def write_members(rows, slots, frame, members):
 
 
 @kernel
-def mark_alive(rows, members, moment, alive, expiries):
+def mark_alive(rows: Array, members: Array, moment: Any, alive: Array, expiries: Longs) -> None:
     """Write which members are alive as of a moment, and when they expire."""
     for i in range(members.size):
         row = rows[members[i].slot]
@@ -179,7 +179,7 @@ def mark_alive(rows, members, moment, alive, expiries):
 
 
 @kernel
-def write_in_order(members, order, out):
+def write_in_order(members: Array, order: Longs, out: Array) -> None:
     """Write the members to `out` in the given order."""
     for rank in range(order.size):
         member, to = members[order[rank]], out[rank]
@@ -188,7 +188,7 @@ def write_in_order(members, order, out):
 
 
 @kernel
-def count_terms(messages, members, tallies, distinct):
+def count_terms(messages: Any, members: Array, tallies: Ints, distinct: Ints) -> tuple[int, int]:
     """Count the messages of every term into `tallies`, zeros before; returns the number of terms and of postings.
 
     Members get their marks.
@@ -211,7 +211,7 @@ def count_terms(messages, members, tallies, distinct):
 
 
 @kernel
-def find_list(lists, start, n, term):
+def find_list(lists: Array, start: int, n: int, term: int) -> Any:
     """Where the hash table in places start to start + n has the term, or the empty place where it would go."""
     at = (np.int64(term) * 0x9E3779B1 >> 7) & (n - 1)
     while lists[start + at].term != term and lists[start + at].term != NO_TERM:
@@ -220,7 +220,7 @@ def find_list(lists, start, n, term):
 
 
 @kernel
-def allocate_lists(distinct, tallies, n_members, depth, lists):
+def allocate_lists(distinct: Ints, tallies: Ints, n_members: int, depth: int, lists: Array) -> int:
     """Allocate the list of each term, as long as it will be, and turn its tally into where the list starts.
 
     Returns the number of skips. `lists` is empty before.
@@ -245,14 +245,14 @@ def allocate_lists(distinct, tallies, n_members, depth, lists):
 
 
 @kernel
-def nodes_at(n_members, leaf_depth, depth):
+def nodes_at(n_members: int, leaf_depth: int, depth: int) -> int:
     """Number of nodes at a depth that hold members."""
     bits = LEAF_BITS + FAN_BITS * (leaf_depth - depth)
     return (n_members + (1 << bits) - 1) >> bits
 
 
 @kernel
-def fill_postings(messages, members, idf, tallies, postings):
+def fill_postings(messages: Any, members: Array, idf: Floats, tallies: Ints, postings: Array) -> None:
     """Write the postings in order of rank; each tally moves from the start of its list to the end."""
     for rank in range(members.size):
         row = messages.rows[members[rank].slot]
@@ -265,7 +265,9 @@ def fill_postings(messages, members, idf, tallies, postings):
 
 
 @kernel
-def fill_skips(distinct, lists, n_members, leaf_depth, postings, skips, tallies):
+def fill_skips(
+    distinct: Ints, lists: Array, n_members: int, leaf_depth: int, postings: Array, skips: Array, tallies: Ints
+) -> None:
     """Write the largest unit weight and the skips of every list; `tallies` are zeros again afterwards."""
     for i in range(distinct.size):
         tallies[distinct[i]] = 0
@@ -293,7 +295,7 @@ def fill_skips(distinct, lists, n_members, leaf_depth, postings, skips, tallies)
 
 
 @kernel
-def fill_boxes(rows, members, metric, depth, boxes):
+def fill_boxes(rows: Array, members: Array, metric: int, depth: int, boxes: Array) -> None:
     """Write the box of every node, from the leaves up; nodes without members get an empty one."""
     for i in range(boxes.size):
         box = boxes[i]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from nearcast.columns.arena import Array, Ints
 from nearcast.engines.blocks import cut_block
 from nearcast.engines.nearest.aoiq.layout import (
     CHILDREN,
@@ -17,8 +20,11 @@ from nearcast.engines.nearest.aoiq.layout import (
     N_SEEN,
     NOTHING,
     UNRANKED,
+    Habits,
     NextWord,
     Node,
+    TreeLayout,
+    TreeShape,
     chance_of,
     node_code,
     pair_key,
@@ -31,7 +37,7 @@ from nearcast.jit import NEED_ROOM, allocating, kernel
 
 
 @kernel
-def rank_words(subscriptions, slots, ranks, lowest):
+def rank_words(subscriptions: Any, slots: Ints, ranks: Ints, lowest: int) -> int:
     """Give words without a rank one below all others: who comes late is taken to be rare. Returns the lowest rank."""
     for slot in slots:
         row = subscriptions.rows[slot]
@@ -43,7 +49,7 @@ def rank_words(subscriptions, slots, ranks, lowest):
 
 
 @kernel
-def first_words(subscriptions, row, ranks, n_wanted, words):
+def first_words(subscriptions: Any, row: Any, ranks: Ints, n_wanted: int, words: Ints) -> int:
     """Write the terms of a subscription that come first in the order, at most `n_wanted`; returns how many."""
     n = 0
     for i in range(row.term_start, row.term_start + row.n_terms):
@@ -63,7 +69,7 @@ def first_words(subscriptions, row, ranks, n_wanted, words):
 
 
 @kernel
-def new_prefix(tree):
+def new_prefix(tree: TreeLayout) -> Any:
     """The number of a prefix that nothing is filed under; room was promised."""
     at = tree.heads[FREE_PREFIX]
     if at == NOTHING:
@@ -77,7 +83,7 @@ def new_prefix(tree):
 
 
 @kernel
-def prefix_of(tree, words, n_words):
+def prefix_of(tree: TreeLayout, words: Ints, n_words: int) -> Any:
     """The number of a prefix, made if need be; room was promised."""
     term = words[0]
     if tree.firsts[term] == NOTHING:
@@ -96,7 +102,7 @@ def prefix_of(tree, words, n_words):
 
 
 @kernel
-def has_room(tree):
+def has_room(tree: TreeLayout) -> Any:
     """Is there room for one more subscription, its entries excepted?"""
     heads = tree.heads
     return (
@@ -108,7 +114,16 @@ def has_room(tree):
 
 
 @kernel
-def add_entry(tree, habits, filed, slot, node, prefix, word, update_ratio):
+def add_entry(
+    tree: TreeLayout,
+    habits: Habits,
+    filed: Array,
+    slot: int,
+    node: Node,
+    prefix: int,
+    word: NextWord,
+    update_ratio: float,
+) -> bool:
     """Put a subscription into the list of a node and a prefix; returns whether there was room."""
     key = pair_key(node_code(node.level, node.column, node.row), prefix)
     place = place_of(tree.list_keys, key)
@@ -131,7 +146,16 @@ def add_entry(tree, habits, filed, slot, node, prefix, word, update_ratio):
 
 
 @allocating
-def file_many(tree, habits, filed, subscriptions, buffers, slots, space, shape):
+def file_many(
+    tree: TreeLayout,
+    habits: Habits,
+    filed: Array,
+    subscriptions: Any,
+    buffers: Array,
+    slots: Ints,
+    space: Any,
+    shape: TreeShape,
+) -> int:
     """File subscriptions by the balls that they have now; returns how many were filed before room ran out.
 
     What room ran out for is filed again in the next call; the entries that it had got are dead by then.
@@ -174,7 +198,7 @@ def file_many(tree, habits, filed, subscriptions, buffers, slots, space, shape):
 
 
 @kernel
-def remove_many(tree, filed, slots):
+def remove_many(tree: TreeLayout, filed: Array, slots: Ints) -> None:
     """These subscriptions are filed nowhere; their entries are removed when a message comes by."""
     for slot in slots:
         own = filed[slot]

@@ -8,7 +8,7 @@ the prefix, in order, and never overlap. Most lists have one entry only: they ar
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -107,14 +107,14 @@ class Habits(NamedTuple):
 
 
 @kernel
-def home_of(keys, key):
+def home_of(keys: Longs, key: int) -> int:
     """The place where a key is looked for first."""
     mixed = (key & 0x7FFFFFFF) * 0x2C9277B5 ^ (key >> 31) * 0x5F356495
     return (((mixed ^ (mixed >> 29)) & 0x7FFFFFFF) * keys.size) >> 31
 
 
 @kernel
-def place_of(keys, key):
+def place_of(keys: Longs, key: int) -> int:
     """Where a key is, or would be."""
     place = home_of(keys, key)
     while keys[place] != 0 and keys[place] != key + 1:
@@ -125,7 +125,7 @@ def place_of(keys, key):
 
 
 @kernel
-def remove_key(keys, values, at):
+def remove_key(keys: Longs, values: Ints, at: int) -> None:
     """Leave the place of a key; those that were put farther from their homes because of it come closer."""
     gap, place = at, at
     while True:
@@ -141,19 +141,19 @@ def remove_key(keys, values, at):
 
 
 @kernel
-def pair_key(left, right):
+def pair_key(left: int, right: int) -> Any:
     """One number for two of 31 bits."""
     return np.int64(left) << 31 | np.int64(right)
 
 
 @kernel
-def node_code(level, column, row):
+def node_code(level: int, column: int, row: int) -> Any:
     """One number for a node of any level."""
     return ((np.int64(1) << level | row) << level) | column
 
 
 @kernel
-def level_of_node(code):
+def level_of_node(code: int) -> int:
     """The level of the node with this code."""
     level = 0
     while code >> (2 * level + 2):
@@ -162,13 +162,13 @@ def level_of_node(code):
 
 
 @kernel
-def first_cell(level):
+def first_cell(level: int) -> int:
     """Where the cells of a level begin in `cells`."""
     return ((1 << 2 * level) - 1) // 3
 
 
 @kernel
-def share_of(cells, level, column, row):
+def share_of(cells: Ints, level: int, column: int, row: int) -> Any:
     """The share of messages that fall into a node; below the histogram they are taken to lie evenly."""
     known = min(level, HISTOGRAM)
     up = level - known
@@ -177,6 +177,6 @@ def share_of(cells, level, column, row):
 
 
 @kernel
-def chance_of(seen, n_seen, term):
+def chance_of(seen: Ints, n_seen: int, term: int) -> Any:
     """The probability that a message holds a word."""
     return (seen[term] + 1.0) / (n_seen + 2.0)

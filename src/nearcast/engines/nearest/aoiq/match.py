@@ -8,8 +8,11 @@ words at once, and each stage has fetched what the next one reads.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.engines.nearest.aoiq.layout import (
     CANDIDATES,
     CHILDREN,
@@ -22,7 +25,11 @@ from nearcast.engines.nearest.aoiq.layout import (
     TOUCHED,
     UNLINKED,
     UNRANKED,
+    EventRange,
+    Habits,
     Node,
+    TreeLayout,
+    TreeShape,
     first_cell,
     home_of,
     node_code,
@@ -38,7 +45,9 @@ _AHEAD = 8  # units, and entries of a block, between the steps of reading ahead
 
 
 @kernel
-def count_message(tree, habits, x, y, bounds):
+def count_message(
+    tree: TreeLayout, habits: Habits, x: float, y: float, bounds: tuple[float, float, float, float]
+) -> None:
     """Count a message in the cell of each level."""
     column = cell_index(bounds[0], bounds[2], 1 << HISTOGRAM, x)
     row = cell_index(bounds[1], bounds[3], 1 << HISTOGRAM, y)
@@ -49,7 +58,7 @@ def count_message(tree, habits, x, y, bounds):
 
 
 @kernel
-def order_words(messages, message, habits, words, ranks):
+def order_words(messages: Any, message: Any, habits: Habits, words: Ints, ranks: Ints) -> int:
     """Write the words of a message that somebody asks for, in their order; returns how many. Counts all words."""
     n = 0
     for i in range(message.term_start, message.term_start + message.n_terms):
@@ -70,7 +79,7 @@ def order_words(messages, message, habits, words, ranks):
 
 
 @allocating
-def find_prefixes(tree, words, n_prefix, queue):
+def find_prefixes(tree: TreeLayout, words: Ints, n_prefix: int, queue: Longs) -> tuple[Longs, int]:
     """Write prefix << 32 | position of its last word for all prefixes that a message holds; returns queue and number.
 
     The queue has room for all words, and may come back as a larger one.
@@ -108,7 +117,7 @@ def find_prefixes(tree, words, n_prefix, queue):
 
 
 @kernel
-def find_lists(tree, lowest, queue, n, probes):
+def find_lists(tree: TreeLayout, lowest: Node, queue: Longs, n: int, probes: Array) -> int:
     """Write the head of each list of these prefixes, and where its prefix is in the queue; returns how many.
 
     `lowest` is the deepest node around the message. `probes` has two columns and room for all levels.
@@ -142,7 +151,7 @@ def find_lists(tree, lowest, queue, n, probes):
 
 
 @kernel
-def add_blocks(tree, probes, queue, ranks, units, n, event):
+def add_blocks(tree: TreeLayout, probes: Array, queue: Longs, ranks: Ints, units: Longs, n: int, event: int) -> int:
     """Write block << 32 | event for the blocks of lists that concern a message; returns how many, `n` included.
 
     `ranks` are those of all words of the message. Room for all must be there, or NEED_ROOM is returned. A list of one
@@ -176,7 +185,16 @@ def add_blocks(tree, probes, queue, ranks, units, n, event):
 
 
 @allocating
-def collect_many(tree, habits, steps, events, messages, space, shape, units):
+def collect_many(
+    tree: TreeLayout,
+    habits: Habits,
+    steps: Any,
+    events: EventRange,
+    messages: Any,
+    space: Any,
+    shape: TreeShape,
+    units: Longs,
+) -> int:
     """Write block << 32 | event for all blocks that the arrivals of these events concern; returns how many.
 
     Returns NEED_ROOM, with nothing counted twice but the messages that were looked up so far, if `units` is too small.
@@ -210,7 +228,7 @@ def collect_many(tree, habits, steps, events, messages, space, shape, units):
 
 
 @kernel
-def holds(messages, message, word):
+def holds(messages: Any, message: Any, word: int) -> bool:
     """Does a message hold a word?"""
     for i in range(message.term_start, message.term_start + message.n_terms):
         if messages.terms[i] == word:
@@ -219,7 +237,7 @@ def holds(messages, message, word):
 
 
 @kernel
-def fetch_ahead(blocks, entries, filed, units, first):
+def fetch_ahead(blocks: Array, entries: Array, filed: Array, units: Longs, first: int) -> None:
     """Have read ahead what the units after `first` will touch."""
     if first + 3 * _AHEAD < units.size:
         at = units[first + 3 * _AHEAD] >> 32
@@ -242,7 +260,9 @@ def fetch_ahead(blocks, entries, filed, units, first):
 
 
 @kernel
-def scan_blocks(tree, filed, steps, messages, metric, units, pairs, n):
+def scan_blocks(
+    tree: TreeLayout, filed: Array, steps: Any, messages: Any, metric: int, units: Longs, pairs: Longs, n: int
+) -> int:
     """Write event << 32 | slot for all in these blocks whose box and next word fit; returns how many with those before.
 
     `units` are sorted, so that a block comes once with all its events. Dead entries of blocks are removed. Returns

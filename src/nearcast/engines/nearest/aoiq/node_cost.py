@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from nearcast.columns.arena import Array, Ints
 from nearcast.engines.nearest.aoiq.layout import (
     MOST_NODES,
     NOTHING,
     UNRANKED,
+    NextWord,
     Node,
+    TreeLayout,
+    TreeShape,
     node_code,
     pair_key,
     place_of,
@@ -28,7 +32,7 @@ class NodeCost(NamedTuple):
 
 
 @kernel
-def weigh_node(tree, cells, prefix, node, rank, p):
+def weigh_node(tree: TreeLayout, cells: Ints, prefix: int, node: Node, rank: int, p: float) -> NodeCost:
     """The `NodeCost` of a subscription; `rank` and `p` are those of its `NextWord`.
 
     Paper: [CKQST] section 3.4, equations 4 to 7 and 10.
@@ -54,7 +58,16 @@ def weigh_node(tree, cells, prefix, node, rank, p):
 
 
 @kernel
-def choose_nodes(tree, cells, own, bounds, shape, prefix, word, nodes):
+def choose_nodes(
+    tree: TreeLayout,
+    cells: Ints,
+    own: Any,
+    bounds: tuple[float, float, float, float],
+    shape: TreeShape,
+    prefix: int,
+    word: NextWord,
+    nodes: Array,
+) -> int:
     """Write the nodes (level, column, row) that cost least for a search range with this box; returns how many.
 
     The union of the nodes covers the box.

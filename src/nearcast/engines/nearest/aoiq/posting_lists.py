@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+from nearcast.columns.arena import Array
 from nearcast.engines.blocks import block_room, cut_block, give_block
 from nearcast.engines.nearest.aoiq.layout import (
     FREE_BLOCK,
@@ -14,6 +16,8 @@ from nearcast.engines.nearest.aoiq.layout import (
     NOTHING,
     REVIVED,
     UNRANKED,
+    Habits,
+    TreeLayout,
     chance_of,
 )
 from nearcast.engines.nearest.search_range import NO_WORD
@@ -23,7 +27,7 @@ _LOOKED = 32  # entries among which an old one of the same subscription is looke
 
 
 @kernel
-def block_chance(p_most, p_sum, n_words):
+def block_chance(p_most: float, p_sum: float, n_words: int) -> float:
     """The probability that a block is verified.
 
     Paper: [CKQST] section 3.2, equation 2.
@@ -35,7 +39,7 @@ def block_chance(p_most, p_sum, n_words):
 
 
 @kernel
-def new_block(tree, low, p, following):
+def new_block(tree: TreeLayout, low: int, p: float, following: int) -> Any:
     """A block for one word and no entries yet."""
     heads, blocks = tree.heads, tree.blocks
     at = heads[FREE_BLOCK]
@@ -51,7 +55,7 @@ def new_block(tree, low, p, following):
 
 
 @kernel
-def widened_cost(block, p, n_blocks):
+def widened_cost(block: Any, p: float, n_blocks: int) -> Any:
     """By how much the verification cost grows if a block takes in one more word, and the probability that it then has.
 
     Paper: [CKQST] section 3.3, theorem 3, cases 2 and 3.
@@ -62,7 +66,7 @@ def widened_cost(block, p, n_blocks):
 
 
 @kernel
-def choose_block(tree, head, rank, p, update_ratio):
+def choose_block(tree: TreeLayout, head: int, rank: int, p: float, update_ratio: float) -> tuple[int, int]:
     """The block of a list for a word outside the prefix: (block or NOTHING for a new one, the block before that).
 
     Paper: [CKQST] section 3.3, theorems 3 and 4, algorithm 1.
@@ -100,7 +104,7 @@ def choose_block(tree, head, rank, p, update_ratio):
 
 
 @kernel
-def block_for(tree, place, rank, p, update_ratio):
+def block_for(tree: TreeLayout, place: int, rank: int, p: float, update_ratio: float) -> Any:
     """The block of the list at this place that a subscription belongs in, made if need be; room was promised."""
     blocks = tree.blocks
     head = tree.list_heads[place]
@@ -124,7 +128,7 @@ def block_for(tree, place, rank, p, update_ratio):
 
 
 @kernel
-def move_block(tree, block, size_class):
+def move_block(tree: TreeLayout, block: Any, size_class: int) -> bool:
     """Give a block another range; returns whether there was one."""
     entries = tree.entries
     start = cut_block(tree.ranges, entries["slot"], size_class)
@@ -139,7 +143,7 @@ def move_block(tree, block, size_class):
 
 
 @kernel
-def push(tree, at, slot, generation):
+def push(tree: TreeLayout, at: int, slot: int, generation: int) -> int:
     """Put an entry into a block, in place of a dead one of the same subscription if there is one; or NEED_ROOM.
 
     Paper: [CKQST] section 2.2, delayed deletion: an insertion may cancel the mark of what was to be deleted.
@@ -161,7 +165,7 @@ def push(tree, at, slot, generation):
 
 
 @kernel
-def push_single(tree, habits, filed, place, slot, generation):
+def push_single(tree: TreeLayout, habits: Habits, filed: Array, place: int, slot: int, generation: int) -> bool:
     """Put an entry into the place of a single one that is dead; else make that one a block and return False."""
     at = ~tree.list_heads[place]
     entry = tree.entries[at]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from nearcast.columns.arena import Array
 from nearcast.engines.blocks import block_class, give_block
 from nearcast.engines.nearest.aoiq.layout import (
     FREE_BLOCK,
@@ -12,6 +15,7 @@ from nearcast.engines.nearest.aoiq.layout import (
     SWEPT,
     SWEPT_FIRSTS,
     SWEPT_KEYS,
+    TreeLayout,
     level_of_node,
     remove_key,
 )
@@ -22,7 +26,7 @@ _SPARSE = 9  # size classes, more than a doubling, by which a block moves to a s
 
 
 @kernel
-def clean_block(tree, filed, block):
+def clean_block(tree: TreeLayout, filed: Array, block: Any) -> None:
     """Remove the dead entries of a block, and give back its range, or most of it, if it is hardly used."""
     entries, i = tree.entries, 0
     while i < block.n_rows:
@@ -44,7 +48,7 @@ def clean_block(tree, filed, block):
 
 
 @kernel
-def clean_list(tree, filed, place):
+def clean_list(tree: TreeLayout, filed: Array, place: int) -> bool:
     """Remove the dead entries of a list and the blocks that have no others; returns whether anything is left."""
     head, blocks = tree.list_heads[place], tree.blocks
     if head < 0:
@@ -78,7 +82,7 @@ def clean_list(tree, filed, place):
 
 
 @kernel
-def sweep_lists(tree, filed, n_places):
+def sweep_lists(tree: TreeLayout, filed: Array, n_places: int) -> bool:
     """Clean the lists in the next `n_places` places; returns whether all places have been looked at.
 
     Every list that is kept is noted with its prefix, so that prefixes can drop the levels without lists.
@@ -104,14 +108,14 @@ def sweep_lists(tree, filed, n_places):
 
 
 @kernel
-def free_prefix(tree, at):
+def free_prefix(tree: TreeLayout, at: int) -> None:
     """Nothing is filed under this prefix, nor under longer ones."""
     tree.prefixes[at].n_uses = -2 - tree.heads[FREE_PREFIX]
     tree.heads[FREE_PREFIX] = at
 
 
 @kernel
-def sweep_prefixes(tree, n_places):
+def sweep_prefixes(tree: TreeLayout, n_places: int) -> None:
     """Free the unused prefixes in the next `n_places` places, of several words and of one."""
     heads, keys, prefixes = tree.heads, tree.prefix_keys, tree.prefixes
     for _ in range(n_places):

@@ -85,7 +85,7 @@ class AoiqSettings:
 
 
 @kernel
-def rehash(keys, values, into_keys, into_values):
+def rehash(keys: Longs, values: Ints, into_keys: Longs, into_values: Ints) -> None:
     """Put all keys with their values into larger arrays."""
     for i in range(keys.size):
         if keys[i] != 0:
@@ -307,7 +307,7 @@ class AoiqTree:
 
 
 @kernel
-def count_asked(subscriptions, slots, counts):
+def count_asked(subscriptions: PointLayout, slots: Ints, counts: Longs) -> None:
     """Add how many of these subscriptions ask for each word."""
     for slot in slots:
         row = subscriptions.rows[slot]

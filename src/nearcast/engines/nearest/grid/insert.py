@@ -5,8 +5,11 @@ DkM-SKS section 4.3.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from nearcast.columns.arena import Array, Ints
 from nearcast.engines.blocks import block_room, cut_block, give_block
 from nearcast.engines.exact import ANY_WORD
 from nearcast.engines.nearest.grid.layout import (
@@ -18,6 +21,7 @@ from nearcast.engines.nearest.grid.layout import (
     NO_BLOCK,
     NO_LIST,
     TAKEN,
+    GridLayout,
     cell_code,
     hash_of,
     is_single,
@@ -38,7 +42,7 @@ from nearcast.space.distance import EUCLIDEAN, wrap
 
 
 @kernel
-def remove_many(grid, filed, slots):
+def remove_many(grid: GridLayout, filed: Array, slots: Ints) -> None:
     """These subscriptions are filed nowhere; their entries are removed when somebody comes by."""
     for slot in slots:
         own = filed[slot]
@@ -48,7 +52,7 @@ def remove_many(grid, filed, slots):
 
 
 @kernel
-def move_list(grid, here, size_class):
+def move_list(grid: GridLayout, here: Any, size_class: int) -> bool:
     """Give a list a block of another size class; returns whether there was one."""
     entries = grid.entries
     start = cut_block(grid.ranges, entries["slot"], size_class)
@@ -63,7 +67,7 @@ def move_list(grid, here, size_class):
 
 
 @kernel
-def push(grid, filed, wanted, slot, box):
+def push(grid: GridLayout, filed: Array, wanted: int, slot: int, box: int) -> bool:
     """Put an entry into the list of this hash, for which there is a place; returns whether there was room."""
     entries, generation = grid.entries, filed[slot].generation
     place = place_of(grid.lists, wanted)
@@ -96,7 +100,9 @@ def push(grid, filed, wanted, slot, box):
 
 
 @kernel
-def file_many(grid, filed, subscriptions, buffers, slots, space, deepest):
+def file_many(
+    grid: GridLayout, filed: Array, subscriptions: Any, buffers: Array, slots: Ints, space: Any, deepest: int
+) -> int:
     """File subscriptions by the balls that they have now; returns how many were filed before room ran out.
 
     What room ran out for is filed again in the next call; the entries that it had got are dead by then.
@@ -142,7 +148,7 @@ def file_many(grid, filed, subscriptions, buffers, slots, space, deepest):
 
 
 @kernel
-def note_levels(grid, filed, subscriptions, first, end):
+def note_levels(grid: GridLayout, filed: Array, subscriptions: Any, first: int, end: int) -> None:
     """Note the levels at which the subscriptions of these slots are filed, under each of their words."""
     for slot in range(first, end):
         row, own = subscriptions.rows[slot], filed[slot]
@@ -152,7 +158,7 @@ def note_levels(grid, filed, subscriptions, first, end):
 
 
 @kernel
-def rehash(lists, grid):
+def rehash(lists: Array, grid: GridLayout) -> None:
     """Put all lists into those of a grid, which are more and empty."""
     for i in range(lists.size):
         if lists[i].hash != NO_LIST:
@@ -163,7 +169,9 @@ def rehash(lists, grid):
 
 
 @kernel
-def cells_around(bounds, level, x, y):
+def cells_around(
+    bounds: tuple[float, float, float, float], level: int, x: float, y: float
+) -> tuple[int, int, int, int]:
     """First and last column and row of the cells that a ball around this place can be filed in, at this level."""
     side_x, side_y = (bounds[2] - bounds[0]) / (2 << level), (bounds[3] - bounds[1]) / (2 << level)
     n = 1 << level

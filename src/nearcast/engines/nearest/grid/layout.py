@@ -7,7 +7,7 @@ whatever has the same hash; strangers in it fail the exact check. Most lists hav
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,37 +46,37 @@ class GridLayout(NamedTuple):
 
 
 @kernel
-def is_single(row):
+def is_single(row: Any) -> Any:
     """Is a list one entry, kept in its own row?"""
     return row.start < 0
 
 
 @kernel
-def single_slot(row):
+def single_slot(row: Any) -> Any:
     """Whose entry a single one is."""
     return ~row.start
 
 
 @kernel
-def single_generation(row):
+def single_generation(row: Any) -> Any:
     """Generation of a single entry."""
     return row.n_rows
 
 
 @kernel
-def single_box(row):
+def single_box(row: Any) -> Any:
     """Box of a single entry, see `pack_box`."""
     return row.size_class
 
 
 @kernel
-def put_single(row, slot, generation, box):
+def put_single(row: Any, slot: int, generation: int, box: int) -> None:
     """Make a list a single entry."""
     row.start, row.n_rows, row.size_class = ~slot, generation, box
 
 
 @kernel
-def hash_of(cell, term):
+def hash_of(cell: int, term: int) -> Any:
     """31 bits of a cell's code, its level included, and a word; never NO_LIST."""
     mixed = np.int64(cell) * 0x2C9277B5
     mixed = ((mixed ^ (mixed >> 32)) & 0x7FFFFFFF) ^ np.int64(term)
@@ -85,19 +85,19 @@ def hash_of(cell, term):
 
 
 @kernel
-def cell_code(level, column, row):
+def cell_code(level: int, column: int, row: int) -> Any:
     """One number for a cell of any level up to DEEPEST."""
     return ((np.int64(1) << level | row) << level) | column
 
 
 @kernel
-def home_of(lists, wanted):
+def home_of(lists: Array, wanted: int) -> Any:
     """The place where a list of this hash is looked for first."""
     return (np.int64(wanted) * lists.size) >> 31
 
 
 @kernel
-def bit_of(lists, wanted):
+def bit_of(lists: Array, wanted: int) -> Any:
     """Which bit says that there is a list of this hash, maybe: eight times the place in `known`, plus its number there.
 
     Lists that share a bit have the same home.
@@ -106,28 +106,28 @@ def bit_of(lists, wanted):
 
 
 @kernel
-def may_have_list(grid, wanted):
+def may_have_list(grid: GridLayout, wanted: int) -> Any:
     """May there be a list of this hash?"""
     bit = bit_of(grid.lists, wanted)
     return grid.known[bit >> 3] >> (bit & 7) & 1
 
 
 @kernel
-def note_list(grid, wanted):
+def note_list(grid: GridLayout, wanted: int) -> None:
     """There is a list of this hash now."""
     bit = bit_of(grid.lists, wanted)
     grid.known[bit >> 3] |= 1 << (bit & 7)
 
 
 @kernel
-def steps_away(lists, place, wanted):
+def steps_away(lists: Array, place: int, wanted: int) -> Any:
     """How far a place is from where a list of this hash is looked for first."""
     steps = place - home_of(lists, wanted)
     return steps if steps >= 0 else steps + lists.size
 
 
 @kernel
-def place_of(lists, wanted):
+def place_of(lists: Array, wanted: int) -> Any:
     """Where the list of this hash is, or belongs.
 
     Lists stand in the order of their homes, so that a search ends, although few places are free, where the list at hand
@@ -146,7 +146,7 @@ def place_of(lists, wanted):
 
 
 @kernel
-def make_place(lists, place):
+def make_place(lists: Array, place: int) -> None:
     """Move what stands in a place, and behind it up to the next gap, one place on."""
     gap = place
     while lists[gap].hash != NO_LIST:
@@ -161,7 +161,7 @@ def make_place(lists, place):
 
 
 @kernel
-def steps_around(low, high, level, cell, value):
+def steps_around(low: float, high: float, level: int, cell: int, value: float) -> int:
     """Where a value lies around a cell: steps from 0, half a cell before it, to 255, half a cell behind it and beyond.
 
     Never smaller when the value grows, so a place inside a box is inside its steps.
@@ -176,12 +176,12 @@ def steps_around(low, high, level, cell, value):
 
 
 @kernel
-def pack_box(x0, y0, x1, y1):
+def pack_box(x0: int, y0: int, x1: int, y1: int) -> int:
     """Four results of `steps_around` in 32 bits."""
     return x0 | y0 << 8 | x1 << 16 | (y1 - 128) << 24
 
 
 @kernel
-def box_holds(box, step_x, step_y):
+def box_holds(box: int, step_x: int, step_y: int) -> bool:
     """Does a packed box hold these steps?"""
     return box & 255 <= step_x <= box >> 16 & 255 and box >> 8 & 255 <= step_y <= (box >> 24) + 128

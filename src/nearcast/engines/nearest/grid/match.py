@@ -8,8 +8,11 @@ once, and each stage has fetched what the next one reads.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from nearcast.columns.arena import Array, Longs
 from nearcast.engines.nearest.grid.insert import cells_around
 from nearcast.engines.nearest.grid.layout import (
     CANDIDATES,
@@ -19,6 +22,7 @@ from nearcast.engines.nearest.grid.layout import (
     NO_BLOCK,
     TOUCHED,
     UNLINKED,
+    GridLayout,
     box_holds,
     cell_code,
     hash_of,
@@ -38,7 +42,15 @@ _CELLS = 4 * (DEEPEST + 1)  # that are looked into for a word, at most
 
 
 @kernel
-def list_probes(grid, messages, message, x, y, bounds, probes):
+def list_probes(
+    grid: GridLayout,
+    messages: Any,
+    message: Any,
+    x: float,
+    y: float,
+    bounds: tuple[float, float, float, float],
+    probes: Longs,
+) -> int:
     """Write hash | steps around the cell << 32 for every list that may concern a message; returns how many."""
     levels, lists = grid.levels, grid.lists
     words = messages.terms[message.term_start : message.term_start + message.n_terms]
@@ -73,7 +85,7 @@ def list_probes(grid, messages, message, x, y, bounds, probes):
 
 
 @kernel
-def find_lists(grid, filed, probes, n, picked):
+def find_lists(grid: GridLayout, filed: Array, probes: Longs, n: int, picked: Longs) -> tuple[int, int]:
     """Write list << 16 | steps for those of the first `n` probes that have a list of entries, in their place.
 
     Single entries whose steps hold the place are written to `picked`, which has room for them, as list << 32. Returns
@@ -102,7 +114,7 @@ def find_lists(grid, filed, probes, n, picked):
 
 
 @allocating
-def pick_rows(grid, filed, probes, n, picked, n_picked):
+def pick_rows(grid: GridLayout, filed: Array, probes: Longs, n: int, picked: Longs, n_picked: int) -> tuple[Longs, int]:
     """Write list << 32 | row for rows whose steps hold the place, after those picked before.
 
     Returns the array, maybe a larger one, and how many there are.
@@ -128,7 +140,9 @@ def pick_rows(grid, filed, probes, n, picked, n_picked):
 
 
 @allocating
-def add_pairs(grid, filed, picked, x, y, event, pairs, n):
+def add_pairs(
+    grid: GridLayout, filed: Array, picked: Longs, x: float, y: float, event: int, pairs: Longs, n: int
+) -> int:
     """Write event << 32 | slot for those rows whose box holds the place; returns how many with those before.
 
     Dead rows are removed. Returns NEED_ROOM, and removes none, if `pairs` is too small.
@@ -160,7 +174,7 @@ def add_pairs(grid, filed, picked, x, y, event, pairs, n):
 
 
 @kernel
-def remove_row(grid, here, row):
+def remove_row(grid: GridLayout, here: Any, row: int) -> None:
     """Take a dead row out of a list; the last one takes its place."""
     grid.heads[N_DEAD] -= 1
     if is_single(here):
@@ -171,7 +185,9 @@ def remove_row(grid, here, row):
 
 
 @allocating
-def find_many(grid, filed, steps, first, end, messages, space, pairs):
+def find_many(
+    grid: GridLayout, filed: Array, steps: Any, first: int, end: int, messages: Any, space: Any, pairs: Longs
+) -> tuple[int, int]:
     """Write event << 32 | slot for all whose box holds an arrival and who are filed under a word of it.
 
     Takes events from `first` up to `end`; returns the event to go on with and the number of pairs. It stops early where

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from nearcast.columns.arena import Array, Longs
 from nearcast.engines.blocks import block_class, block_room, give_block, take_block
 from nearcast.engines.nearest.grid.insert import move_list
 from nearcast.engines.nearest.grid.layout import (
@@ -10,6 +13,7 @@ from nearcast.engines.nearest.grid.layout import (
     NO_LIST,
     SWEPT,
     TAKEN,
+    GridLayout,
     bit_of,
     is_single,
     put_single,
@@ -24,7 +28,7 @@ _SPARSE = 9  # size classes, more than a doubling, by which a list moves to a sm
 
 
 @kernel
-def clear_bit(grid, bit):
+def clear_bit(grid: GridLayout, bit: int) -> None:
     """A list with this bit was removed: clear it, unless another list has it too."""
     lists = grid.lists
     place, steps = bit >> 3, 0
@@ -39,7 +43,7 @@ def clear_bit(grid, bit):
 
 
 @kernel
-def remove_list(grid, at):
+def remove_list(grid: GridLayout, at: int) -> None:
     """Leave the place of a list; those that were put farther from their homes because of it come closer."""
     lists = grid.lists
     bit = bit_of(lists, lists[at].hash)
@@ -56,7 +60,7 @@ def remove_list(grid, at):
 
 
 @kernel
-def clean_rows(grid, filed, here):
+def clean_rows(grid: GridLayout, filed: Array, here: Any) -> None:
     """Remove the dead entries of a list, and give back its block, or most of it, if it is hardly used."""
     entries, links = grid.entries, grid.entries["slot"]
     for row in range(here.n_rows - 1, -1, -1):
@@ -80,7 +84,7 @@ def clean_rows(grid, filed, here):
 
 
 @kernel
-def sweep_some(grid, filed, n_places):
+def sweep_some(grid: GridLayout, filed: Array, n_places: int) -> None:
     """Remove the dead entries of the lists in the next `n_places` places, and lists that have no others."""
     heads, lists = grid.heads, grid.lists
     for _ in range(n_places):
@@ -103,7 +107,7 @@ def sweep_some(grid, filed, n_places):
 
 
 @kernel
-def pack(grid, entries, ranges):
+def pack(grid: GridLayout, entries: Array, ranges: Longs) -> None:
     """Put the entries of all lists into a fresh pool, which has room for them, one list after another."""
     for i in range(grid.lists.size):
         here = grid.lists[i]

@@ -16,11 +16,12 @@ import math
 
 import numpy as np
 
+from nearcast.columns.arena import Floats, Ints, Longs
 from nearcast.jit import allocating, kernel
 
 
 @kernel
-def even_cuts(weights, hits, n_words, n_cuts, ends):
+def even_cuts(weights: Longs, hits: Floats, n_words: int, n_cuts: int, ends: Ints) -> int:
     """Write cuts that hold about the same sum of √(weight * hit), none without words; returns how many.
 
     Paper: [APTREE] section 3.3.2, equation 4: cuts of the same weight are the cheapest if words are as frequent in
@@ -54,7 +55,7 @@ def even_cuts(weights, hits, n_words, n_cuts, ends):
 
 
 @kernel
-def improved_cuts(weights, hits, n_words, n_cuts, ends):
+def improved_cuts(weights: Longs, hits: Floats, n_words: int, n_cuts: int, ends: Ints) -> int:
     """Write even cuts, then move each border to where the two cuts beside it cost least; returns how many cuts.
 
     Paper: [APTREE] section 3.3.2, algorithm 3.
@@ -84,7 +85,7 @@ def improved_cuts(weights, hits, n_words, n_cuts, ends):
 
 
 @allocating
-def optimal_cuts(weights, hits, n_words, n_cuts, ends):
+def optimal_cuts(weights: Longs, hits: Floats, n_words: int, n_cuts: int, ends: Ints) -> int:
     """Write the cheapest cuts; returns how many. Takes time n_cuts * n_words²: a measure for the others.
 
     Paper: [APTREE] section 3.3.2, algorithm 2, equations 2 and 3.

@@ -9,9 +9,20 @@ Paper: [APTREE] section 3.3.1.
 from __future__ import annotations
 
 import math
+from typing import Any
 
+from nearcast.columns.arena import Array, Floats, Ints
 from nearcast.engines.within.build.keyword_cuts import even_cuts, improved_cuts, optimal_cuts
-from nearcast.engines.within.build.layout import EVEN_CUTS, MOST_FOLLOWED, MOST_JUDGED, OPTIMAL_CUTS
+from nearcast.engines.within.build.layout import (
+    EVEN_CUTS,
+    MOST_FOLLOWED,
+    MOST_JUDGED,
+    OPTIMAL_CUTS,
+    BuildStacks,
+    PartitionScratch,
+    Plan,
+    Sample,
+)
 from nearcast.engines.within.build.space_grid import KAPPA, grid_cost, improved_lines, n_before
 from nearcast.engines.within.layout import NO_WORD, Rectangle
 from nearcast.engines.within.moving.move_cost import penalty
@@ -24,7 +35,9 @@ _VISIT = 16.0  # what coming to a node or leaf costs, in entries met (measured, 
 
 
 @allocating
-def count_words(builder, task, ranks, lowest, scratch):
+def count_words(
+    builder: BuildStacks, task: Any, ranks: Ints, lowest: int, scratch: PartitionScratch
+) -> tuple[int, int]:
     """Count the words at a task's offset over some of its entries; how many words, and how many entries had none."""
     step = max(1, task.n_rows // MOST_JUDGED)
     n_words, n_dummies = 0, 0
@@ -43,7 +56,7 @@ def count_words(builder, task, ranks, lowest, scratch):
 
 
 @kernel
-def count_hits(builder, task, lowest, sample, scratch):
+def count_hits(builder: BuildStacks, task: Any, lowest: int, sample: Sample, scratch: PartitionScratch) -> None:
     """Count in how many of the sample messages that reach a task each of the counted words can still be used."""
     for i in range(task.sample_start, task.sample_start + task.n_sample):
         message = builder.messages[i]
@@ -54,7 +67,9 @@ def count_hits(builder, task, lowest, sample, scratch):
 
 
 @kernel
-def choose_cuts(builder, task, ranks, lowest, plan, sample, scratch):
+def choose_cuts(
+    builder: BuildStacks, task: Any, ranks: Ints, lowest: int, plan: Plan, sample: Sample, scratch: PartitionScratch
+) -> tuple[float, int, int]:
     """Cut the words of a list at its offset; the cost, and the numbers of cuts (their ends are in `ends`) and words.
 
     Paper: [APTREE] section 3.3.1, p(w) from the messages that reach the node, or from subscriptions; section 3.3.2.
@@ -90,7 +105,7 @@ def choose_cuts(builder, task, ranks, lowest, plan, sample, scratch):
 
 
 @allocating
-def put_sorted(values, column, n, out):
+def put_sorted(values: Array, column: int, n: int, out: Floats) -> None:
     """Write one column of `values` in order."""
     for i in range(n):
         out[i] = values[i, column]
@@ -98,7 +113,7 @@ def put_sorted(values, column, n, out):
 
 
 @kernel
-def with_box(extent, box):
+def with_box(extent: Rectangle, box: Floats) -> Rectangle:
     """The extent, made so large that it holds the finite sides of a box."""
     return Rectangle(
         min(extent.x0, box[0]) if box[0] > -math.inf else extent.x0,
@@ -109,13 +124,13 @@ def with_box(extent, box):
 
 
 @kernel
-def inside_task(extent, task):
+def inside_task(extent: Rectangle, task: Any) -> Rectangle:
     """What of an extent lies inside the region of a task."""
     return Rectangle(max(extent.x0, task.x0), max(extent.y0, task.y0), min(extent.x1, task.x1), min(extent.y1, task.y1))
 
 
 @kernel
-def sort_axis(n, n_places, axis, scratch):
+def sort_axis(n: int, n_places: int, axis: int, scratch: PartitionScratch) -> None:
     """Put the ends of boxes and the places along an axis in order."""
     out = scratch.sorted[axis]
     put_sorted(scratch.boxes, axis, n, out[:n])
@@ -124,14 +139,16 @@ def sort_axis(n, n_places, axis, scratch):
 
 
 @kernel
-def choose_lines(n, n_places, axis, lower, upper, n_slabs, scratch, lines):
+def choose_lines(
+    n: int, n_places: int, axis: int, lower: float, upper: float, n_slabs: int, scratch: PartitionScratch, lines: Floats
+) -> int:
     """Lines across an axis that is in order; returns how many."""
     ends = scratch.sorted[axis]
     return improved_lines(ends[:n], ends[n : 2 * n], ends[2 * n : 2 * n + n_places], lower, upper, n_slabs, lines)
 
 
 @kernel
-def most_slabs(n, most_copies, scratch):
+def most_slabs(n: int, most_copies: float, scratch: PartitionScratch) -> float:
     """About how many slabs either axis may have, so that an entry stands in `most_copies` cells on average.
 
     A line is as likely to meet a box as the lower end of another box is to lie inside it.
@@ -149,7 +166,9 @@ def most_slabs(n, most_copies, scratch):
 
 
 @kernel
-def choose_grid(builder, task, plan, sample, scratch):
+def choose_grid(
+    builder: BuildStacks, task: Any, plan: Plan, sample: Sample, scratch: PartitionScratch
+) -> tuple[float, int, int]:
     """Cut the region of a list into cells; returns the cost and the numbers of x and y lines, which are in `scratch`.
 
     Paper: [APTREE] section 3.3.3.
@@ -194,7 +213,7 @@ def choose_grid(builder, task, plan, sample, scratch):
 
 
 @kernel
-def cost_of_moves(builder, task, plan, n_words, scratch):
+def cost_of_moves(builder: BuildStacks, task: Any, plan: Plan, n_words: int, scratch: PartitionScratch) -> float:
     """What movement adds in an epoch to the cost of cutting a list by space.
 
     Paper: [APTREE] section 4.3.1, equation 15.

@@ -27,7 +27,7 @@ class MessageRing(NamedTuple):
 
 
 @kernel
-def keep_messages(messages, arrivals, step, ring, n_kept):
+def keep_messages(messages: MessageLayout, arrivals: Ints, step: int, ring: MessageRing, n_kept: int) -> int:
     """Keep every `step`-th of the arriving messages, in place of the oldest ones; returns how many were ever kept."""
     for i in range(0, arrivals.size, step):
         if arrivals[i] < 0:

@@ -10,16 +10,18 @@ Paper: [APTREE] section 3.3.3.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
+from nearcast.columns.arena import Array, Floats, Ints
 from nearcast.jit import kernel
 
 KAPPA = 16.0  # sample messages that the assumption of evenly spread messages counts for
 
 
 @kernel
-def cell_of(lines, first, n, v):
+def cell_of(lines: Floats, first: int, n: int, v: float) -> int:
     """Number of `lines[first : first + n]`, which increase, at or before `v`."""
     base = first
     while n > 1:
@@ -33,7 +35,7 @@ def cell_of(lines, first, n, v):
 
 
 @kernel
-def n_before(values, v):
+def n_before(values: Floats, v: float) -> int:
     """Number of sorted `values` below `v`."""
     low, high = 0, values.size
     while low < high:
@@ -46,7 +48,7 @@ def n_before(values, v):
 
 
 @kernel
-def share_of(start, end, lower, upper):
+def share_of(start: float, end: float, lower: float, upper: float) -> float:
     """Part of [lower, upper] that lies in [start, end]; all of it if it is but a point.
 
     Taken from halves, as the difference of two coordinates may overflow.
@@ -58,7 +60,7 @@ def share_of(start, end, lower, upper):
 
 
 @kernel
-def chance(n_here, n_places, share):
+def chance(n_here: int, n_places: int, share: float) -> float:
     """Probability that a message which reaches a node goes on to a part of it.
 
     Paper: [APTREE] section 3.3.1: the share of the sample messages, or of the area when there are none.
@@ -68,7 +70,7 @@ def chance(n_here, n_places, share):
 
 
 @kernel
-def next_border(lows, highs, low, high):
+def next_border(lows: Floats, highs: Floats, low: int, high: int) -> Any:
     """The next place where an interval begins or has just ended, from these positions on; infinite after the last.
 
     Between two such places the intervals on either side of a line are the same, so no line between them is cheaper
@@ -82,7 +84,9 @@ def next_border(lows, highs, low, high):
 
 
 @kernel
-def even_lines(lows, highs, places, lower, upper, n_slabs, lines):
+def even_lines(
+    lows: Floats, highs: Floats, places: Floats, lower: float, upper: float, n_slabs: int, lines: Floats
+) -> int:
     """Write lines evenly spread over ends of intervals and messages alike; returns how many.
 
     Paper: [APTREE] section 3.3.3.
@@ -129,7 +133,9 @@ def even_lines(lows, highs, places, lower, upper, n_slabs, lines):
 
 
 @kernel
-def best_line(lows, highs, places, lower, upper, start, end, line):
+def best_line(
+    lows: Floats, highs: Floats, places: Floats, lower: float, upper: float, start: float, end: float, line: float
+) -> float:
     """The border between two slabs that reach from `start` to `end` for which they cost least; else `line`.
 
     The intervals of a slab [a, b) are those that begin before b without those that end before a.
@@ -157,7 +163,9 @@ def best_line(lows, highs, places, lower, upper, start, end, line):
 
 
 @kernel
-def improved_lines(lows, highs, places, lower, upper, n_slabs, lines):
+def improved_lines(
+    lows: Floats, highs: Floats, places: Floats, lower: float, upper: float, n_slabs: int, lines: Floats
+) -> int:
     """Write the lines that cut one dimension of a node into slabs, increasing; returns how many, at most n_slabs - 1.
 
     `lows` and `highs` are the ends of the intervals, each sorted by itself, `places` the sorted coordinates of sample
@@ -178,7 +186,9 @@ def improved_lines(lows, highs, places, lower, upper, n_slabs, lines):
 
 
 @kernel
-def grid_cost(boxes, places, region, extent, x_lines, y_lines, weights, counts):
+def grid_cost(
+    boxes: Array, places: Array, region: Any, extent: Any, x_lines: Floats, y_lines: Floats, weights: Ints, counts: Ints
+) -> float:
     """Subscriptions that a message which reaches the node is expected to meet in the cells between these lines.
 
     `boxes` are rows x0, y0, x1, y1, `places` rows x, y; `region` and `extent` are each a `Rectangle`; the region may

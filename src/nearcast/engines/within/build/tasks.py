@@ -9,8 +9,11 @@ Paper: [APTREE] section 3.3.4, algorithm 4.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from nearcast.columns.arena import Ints
 from nearcast.engines.within.arrays import class_of, class_room, new_leaf, new_node, write_entry
 from nearcast.engines.within.build.layout import (
     BUDGET,
@@ -20,6 +23,10 @@ from nearcast.engines.within.build.layout import (
     N_TASKS,
     SPACE_FIRST,
     WORDS_FIRST,
+    BuildStacks,
+    PartitionScratch,
+    Plan,
+    Sample,
 )
 from nearcast.engines.within.build.partition_cost import choose_cuts, choose_grid, cost_of_moves
 from nearcast.engines.within.build.space_grid import cell_of
@@ -36,6 +43,7 @@ from nearcast.engines.within.layout import (
     SPACE,
     UNRANKED,
     Rectangle,
+    TreeLayout,
 )
 from nearcast.engines.within.paths import cut_of, parts_below
 from nearcast.jit import NEED_ROOM, kernel
@@ -48,7 +56,7 @@ _CHOOSING, _COUNTING, _WRITING = range(3)  # phases of a task
 
 
 @kernel
-def make_leaf(tree, builder, task, plan):
+def make_leaf(tree: TreeLayout, builder: BuildStacks, task: Any, plan: Plan) -> int:
     """End a task with a leaf; returns DONE or NEED_ROOM."""
     room = class_room(class_of(task.n_rows))
     if tree.heads[N_LEAVES] == tree.leaves.size or tree.heads[N_HELD] + room > tree.held.size:
@@ -63,7 +71,7 @@ def make_leaf(tree, builder, task, plan):
 
 
 @kernel
-def put_leaf(tree, builder, part, n_rows, plan):
+def put_leaf(tree: TreeLayout, builder: BuildStacks, part: int, n_rows: int, plan: Plan) -> int:
     """Hang the first rows of the stack below a part as a leaf, as `build` does with so few; DONE or NEED_ROOM."""
     task = builder.tasks[0]
     task.part, task.start, task.n_rows = part, 0, n_rows
@@ -71,7 +79,7 @@ def put_leaf(tree, builder, part, n_rows, plan):
 
 
 @kernel
-def make_node(tree, task, kind, n_parts):
+def make_node(tree: TreeLayout, task: Any, kind: int, n_parts: int) -> Any:
     """The node of a task, without entries so far."""
     node = new_node(tree, n_parts)
     row = tree.nodes[node]
@@ -86,7 +94,16 @@ def make_node(tree, task, kind, n_parts):
 
 
 @kernel
-def choose_partition(tree, builder, task, ranks, lowest, plan, sample, scratch):
+def choose_partition(
+    tree: TreeLayout,
+    builder: BuildStacks,
+    task: Any,
+    ranks: Ints,
+    lowest: int,
+    plan: Plan,
+    sample: Sample,
+    scratch: PartitionScratch,
+) -> int:
     """Begin a task: make it a leaf, or a node by words or space, whichever is cheapest; DONE or NEED_ROOM.
 
     Paper: [APTREE] section 3.3.4, algorithm 4.
@@ -131,7 +148,7 @@ def choose_partition(tree, builder, task, ranks, lowest, plan, sample, scratch):
 
 
 @kernel
-def count_rows(tree, builder, task, ranks):
+def count_rows(tree: TreeLayout, builder: BuildStacks, task: Any, ranks: Ints) -> int:
     """Find the parts of every entry and count them, until all are counted or the slice ends; DONE or NEED_TARGETS."""
     targets, parts = builder.targets, tree.parts
     while task.cursor < task.n_rows and builder.state[BUDGET] > 0:
@@ -157,7 +174,7 @@ def count_rows(tree, builder, task, ranks):
 
 
 @kernel
-def begin_writing(tree, builder, task):
+def begin_writing(tree: TreeLayout, builder: BuildStacks, task: Any) -> int:
     """Lay out the lists of all parts above the task's own; DONE or NEED_STACK."""
     node = tree.nodes[task.node]
     top = task.start + task.n_rows
@@ -172,7 +189,7 @@ def begin_writing(tree, builder, task):
 
 
 @kernel
-def write_rows(tree, builder, task):
+def write_rows(tree: TreeLayout, builder: BuildStacks, task: Any) -> None:
     """Copy entries to the lists of their parts, until all are copied or the slice ends."""
     first = tree.nodes[task.node].first
     stack, fill = builder.stack, builder.fill
@@ -189,7 +206,7 @@ def write_rows(tree, builder, task):
 
 
 @kernel
-def region_of(tree, part):
+def region_of(tree: TreeLayout, part: int) -> Rectangle:
     """The region of what hangs below a part: that of its node, or of its cell."""
     if tree.parts[part].node == NO_NODE:
         return Rectangle(-np.inf, -np.inf, np.inf, np.inf)
@@ -210,7 +227,7 @@ def region_of(tree, part):
 
 
 @kernel
-def put_task(tree, builder, part, start, n_rows):
+def put_task(tree: TreeLayout, builder: BuildStacks, part: int, start: int, n_rows: int) -> Any:
     """Put a task on top of the others: a list whose tree shall hang below `part`; no messages of the sample so far."""
     task = builder.tasks[builder.state[N_TASKS]]
     builder.state[N_TASKS] += 1
@@ -229,7 +246,7 @@ def put_task(tree, builder, part, start, n_rows):
 
 
 @kernel
-def n_below(tree, node):
+def n_below(tree: TreeLayout, node: int) -> int:
     """Entries in all parts of a node together."""
     first, n = tree.nodes[node].first, 0
     for part in range(first, first + tree.nodes[node].n_parts + 1):
@@ -238,7 +255,7 @@ def n_below(tree, node):
 
 
 @kernel
-def copies_at(tree, part):
+def copies_at(tree: TreeLayout, part: int) -> float:
     """How many copies an entry has on the level of a part, on average, by the weights of the nodes above."""
     copies = 1.0
     while tree.parts[part].node != NO_NODE:
@@ -249,7 +266,9 @@ def copies_at(tree, part):
 
 
 @kernel
-def parts_reached(tree, node, x, y, words, eta, parts, etas):
+def parts_reached(
+    tree: TreeLayout, node: int, x: float, y: float, words: Ints, eta: int, parts: Ints, etas: Ints
+) -> int:
     """Write the parts of a node that a message with these words, of which `eta` are used up, goes on to; how many.
 
     Paper: [APTREE] section 3.2.3, algorithm 1.
@@ -278,7 +297,9 @@ def parts_reached(tree, node, x, y, words, eta, parts, etas):
 
 
 @kernel
-def sample_of_parts(tree, builder, node, first, n_sample, sample):
+def sample_of_parts(
+    tree: TreeLayout, builder: BuildStacks, node: int, first: int, n_sample: int, sample: Sample
+) -> int:
     """Lay out the sample messages that reach each part of a node, one part after another; DONE or NEED_SAMPLED.
 
     Leaves builder.fill at the end of each part's messages.
@@ -312,7 +333,7 @@ def sample_of_parts(tree, builder, node, first, n_sample, sample):
 
 
 @kernel
-def put_children(tree, builder, sample):
+def put_children(tree: TreeLayout, builder: BuildStacks, sample: Sample) -> int:
     """Replace the topmost task, whose lists are written, by those of its parts; DONE, NEED_TASKS or NEED_SAMPLED."""
     top = builder.state[N_TASKS] - 1
     parent = builder.tasks[top]
@@ -340,7 +361,15 @@ def put_children(tree, builder, sample):
 
 
 @kernel
-def build(tree, builder, ranks, lowest, plan, sample, scratch):
+def build(
+    tree: TreeLayout,
+    builder: BuildStacks,
+    ranks: Ints,
+    lowest: int,
+    plan: Plan,
+    sample: Sample,
+    scratch: PartitionScratch,
+) -> int:
     """Work on the tasks until all are done (DONE), the slice's rows are used up (PAUSED), or room is needed.
 
     Paper: [APTREE] section 3.3.4, algorithm 4.

@@ -12,10 +12,11 @@ Departs: "every relevant leaf holds the message" is true only of leaves that wer
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from nearcast.columns.arena import Array, Ints
 from nearcast.engines.within.arrays import class_of, class_room, free_leaf, give_range, take_range
-from nearcast.engines.within.descend import CHUNK, NEED_FRONTIER, find_leaves
+from nearcast.engines.within.descend import CHUNK, NEED_FRONTIER, DescentInput, Frontier, find_leaves
 from nearcast.engines.within.layout import (
     CATCH_UP,
     FREE_LISTS,
@@ -27,6 +28,7 @@ from nearcast.engines.within.layout import (
     ROOT,
     SWEPT,
     UP_TO,
+    TreeLayout,
 )
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.distance import HAVERSINE
@@ -46,14 +48,14 @@ class LiveBounds(NamedTuple):
 
 
 @kernel
-def is_still_live(rows, slot, mark, live):
+def is_still_live(rows: Array, slot: int, mark: int, live: LiveBounds) -> Any:
     """Is the message that was listed still there, and live?"""
     row = rows[slot]
     return row.sequence & MARK == mark and is_live(row, live.last, live.clock, live.newest)
 
 
 @kernel
-def drop_messages(listed, rows, start, n, live, since):
+def drop_messages(listed: Array, rows: Array, start: int, n: int, live: LiveBounds, since: int) -> int:
     """Keep the live messages of a list that are newer than `since`, in their order; returns how many."""
     end = start + n
     kept = start
@@ -67,7 +69,7 @@ def drop_messages(listed, rows, start, n, live, since):
 
 
 @kernel
-def drop_dead(tree, leaf, rows, live, since):
+def drop_dead(tree: TreeLayout, leaf: int, rows: Array, live: LiveBounds, since: int) -> None:
     """Drop messages from the list of a leaf: those that expired, and those not newer than `since`."""
     row = tree.leaves[leaf]
     n = drop_messages(tree.listed, rows, row.message_start, row.n_messages, live, since)
@@ -76,7 +78,7 @@ def drop_dead(tree, leaf, rows, live, since):
 
 
 @kernel
-def resize_list(tree, leaf, size_class):
+def resize_list(tree: TreeLayout, leaf: int, size_class: int) -> bool:
     """Move a list to a range of another size, if there is room; True if so."""
     row = tree.leaves[leaf]
     n_used = tree.heads[N_LISTED] + class_room(size_class)
@@ -92,7 +94,7 @@ def resize_list(tree, leaf, size_class):
 
 
 @kernel
-def make_list_room(tree, leaf, rows, live):
+def make_list_room(tree: TreeLayout, leaf: int, rows: Array, live: LiveBounds) -> bool:
     """Make room for one more message: a full list drops what expired, and grows if it is still mostly full; can it?"""
     row = tree.leaves[leaf]
     if row.message_room == NOTHING:
@@ -107,7 +109,7 @@ def make_list_room(tree, leaf, rows, live):
 
 
 @kernel
-def append_message(tree, leaf, slot, rows, metric, live):
+def append_message(tree: TreeLayout, leaf: int, slot: int, rows: Array, metric: int, live: LiveBounds) -> bool:
     """Add a message to a list, unless it is the one that was added last; False if there is no room.
 
     Under haversine a longitude that is not in [-180, 180) is not kept: circles take it as wrapped, boxes do not.
@@ -132,7 +134,9 @@ def append_message(tree, leaf, slot, rows, metric, live):
 
 
 @kernel
-def list_visits(tree, room, first, n_visits, rows, metric, live):
+def list_visits(
+    tree: TreeLayout, room: Any, first: int, n_visits: int, rows: Array, metric: int, live: LiveBounds
+) -> int:
     """Add messages, unless they expired already, to the lists of the leaves that they visited.
 
     Returns the visit to resume with: short of `n_visits` there was no room.
@@ -150,7 +154,15 @@ def list_visits(tree, room, first, n_visits, rows, metric, live):
 
 
 @kernel
-def list_below(tree, descent, first, origin, live, frontier, caught_up):
+def list_below(
+    tree: TreeLayout,
+    descent: DescentInput,
+    first: int,
+    origin: int,
+    live: LiveBounds,
+    frontier: Frontier,
+    caught_up: int,
+) -> tuple[int, int]:
     """Add messages to the lists of all leaves below the part `origin` that they reach.
 
     Returns how many are done, and NEED_ROOM, NEED_WAVE or 0.
@@ -171,7 +183,7 @@ def list_below(tree, descent, first, origin, live, frontier, caught_up):
 
 
 @kernel
-def known_since(tree, part):
+def known_since(tree: TreeLayout, part: int) -> Any:
     """The list of the leaf below a part is complete for messages newer than this."""
     child = tree.parts[part].child
     since = tree.leaves[-2 - child].since
@@ -183,7 +195,7 @@ def known_since(tree, part):
 
 
 @kernel
-def choose_live(tree, rows, first, live, slots):
+def choose_live(tree: TreeLayout, rows: Array, first: int, live: LiveBounds, slots: Ints) -> None:
     """Write the slots from `first` on whose messages are live and not newer than this round of catching up, else -1."""
     for i in range(slots.size):
         message = rows[first + i]
@@ -192,7 +204,9 @@ def choose_live(tree, rows, first, live, slots):
 
 
 @kernel
-def catch_up(tree, descent, first, live, frontier):
+def catch_up(
+    tree: TreeLayout, descent: DescentInput, first: int, live: LiveBounds, frontier: Frontier
+) -> tuple[int, int]:
     """Add messages to the lists that lack them; returns as `list_below`.
 
     Lists that became incomplete after this round began (`since` > heads[UP_TO]) are left to the next one. What a list
@@ -221,7 +235,7 @@ def catch_up(tree, descent, first, live, frontier):
 
 
 @kernel
-def sweep_lists(tree, first, n_most, rows, live):
+def sweep_lists(tree: TreeLayout, first: int, n_most: Any, rows: Array, live: LiveBounds) -> Any:
     """Drop expired messages from the lists of leaves from `first` on, about `n_most`; returns the leaf to resume with.
 
     Lists that became short move to a smaller range; a leaf with neither entries nor messages is given back.

@@ -9,10 +9,11 @@ Paper: [APTREE] section 4.3.1, equations 7 to 15.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from nearcast.columns.arena import Array, Ints
 from nearcast.engines.within.upkeep.drift import drift
 from nearcast.jit import kernel
 
@@ -30,7 +31,7 @@ class Pace(NamedTuple):
 
 
 @kernel
-def lengths_passed(move, length):
+def lengths_passed(move: float, length: float) -> float:
     """How many times its length a node is passed by a move along one dimension, at most once."""
     if move == 0.0:
         return 0.0
@@ -38,7 +39,7 @@ def lengths_passed(move, length):
 
 
 @kernel
-def nodes_passed(moves, extent):
+def nodes_passed(moves: Array, extent: Any) -> float:
     """Sum over subscriptions of the nodes like this one passed in an epoch, at most one each.
 
     `moves` are rows dx, dy per epoch, `extent` is a `Rectangle`.
@@ -55,7 +56,7 @@ def nodes_passed(moves, extent):
 
 
 @kernel
-def location_update_cost(passed, path_length, fanout, update_epochs):
+def location_update_cost(passed: float, path_length: int, fanout: int, update_epochs: float) -> float:
     """Cost of taking subscriptions out of a node and filing them elsewhere.
 
     Paper: [APTREE] section 4.3.1, equations 8 and 9, C_slu.
@@ -65,7 +66,7 @@ def location_update_cost(passed, path_length, fanout, update_epochs):
 
 
 @kernel
-def count_centres(boxes, moves, extent, epoch, side, counts):
+def count_centres(boxes: Array, moves: Array, extent: Any, epoch: int, side: int, counts: Ints) -> None:
     """Count the centres of the boxes, moved on by some epochs, in `side` * `side` equal cells of a node.
 
     Of a box that reaches out of the node the part inside counts. Who leaves on one side comes in on the other, as if
@@ -88,7 +89,7 @@ def count_centres(boxes, moves, extent, epoch, side, counts):
 
 
 @kernel
-def reconstruction_interval(boxes, moves, extent, pace, olds, nows):
+def reconstruction_interval(boxes: Array, moves: Array, extent: Any, pace: Pace, olds: Ints, nows: Ints) -> int:
     """Epochs until the node will have drifted so far that it is built again, at most `max_epochs`.
 
     A few hundred boxes, evenly selected, are enough. The int32 scratch `olds` and `nows` needs max(4, fanout)
@@ -114,7 +115,7 @@ def reconstruction_interval(boxes, moves, extent, pace, olds, nows):
 
 
 @kernel
-def reconstruction_cost(n_rows, n_words, pace, epochs):
+def reconstruction_cost(n_rows: int, n_words: int, pace: Pace, epochs: int) -> float:
     """Cost of building the tree below a node of `n_rows` subscriptions again, once in `epochs` epochs.
 
     Paper: [APTREE] section 4.3.1, equations 10 to 13, C_irc.
@@ -126,7 +127,9 @@ def reconstruction_cost(n_rows, n_words, pace, epochs):
 
 
 @kernel
-def penalty(boxes, moves, extent, pace, n_rows, n_words, path_length, scratch):
+def penalty(
+    boxes: Array, moves: Array, extent: Any, pace: Pace, n_rows: int, n_words: int, path_length: int, scratch: Array
+) -> float:
     """What movement adds in an epoch to the cost of cutting by space a node of `n_rows` subscriptions.
 
     `boxes` and `moves` may be those of some of them only. The scratch is int32[2, max(4, fanout)]. Divided by the

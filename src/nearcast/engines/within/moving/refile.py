@@ -7,16 +7,18 @@ regions are never formed, since they misjudge borders: `region_diff` decides by 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from nearcast.columns.arena import Array
+from nearcast.columns.arena import Array, Ints
 from nearcast.engines.within.arrays import write_entry
-from nearcast.engines.within.layout import CLAUSE, KEYWORD, N_HELD, N_LEAVES, NO_NODE, NO_WORD, ROOT
-from nearcast.engines.within.moving.region_diff import NEW, OLD, diff_lists
-from nearcast.engines.within.paths import NO_CELLS, cells_met, covers, cut_of, word_at
+from nearcast.engines.within.layout import CLAUSE, KEYWORD, N_HELD, N_LEAVES, NO_NODE, NO_WORD, ROOT, TreeLayout
+from nearcast.engines.within.moving.region_diff import NEW, OLD, DiffInput, DiffRoom, diff_lists
+from nearcast.engines.within.paths import NO_CELLS, CellSpan, cells_met, covers, cut_of, word_at
 from nearcast.engines.within.upkeep.insert_remove import (
     NEED_DEFERRED,
     NEED_PATH,
+    LeafLimits,
+    Work,
     count_change,
     has_room_to_defer,
     has_room_to_note,
@@ -38,19 +40,19 @@ class MovedEntries(NamedTuple):
 
 
 @kernel
-def n_cells(span):
+def n_cells(span: CellSpan) -> int:
     """Number of cells of a `CellSpan`."""
     return (span.right - span.left + 1) * (span.top - span.bottom + 1)
 
 
 @kernel
-def in_span(span, column, row):
+def in_span(span: CellSpan, column: int, row: int) -> bool:
     """Does a cell belong to a `CellSpan`?"""
     return span.left <= column <= span.right and span.bottom <= row <= span.top
 
 
 @kernel
-def parts_of_both(tree, child, ranks, old, new, sides, work, n):
+def parts_of_both(tree: TreeLayout, child: int, ranks: Ints, old: Any, new: Any, sides: int, work: Work, n: int) -> int:
     """Append the parts of a node that the old and new entry are filed under to a path of `n`; how many, or NEED_ROOM.
 
     Beside each stands which of the `sides` are filed there.
@@ -92,7 +94,7 @@ def parts_of_both(tree, child, ranks, old, new, sides, work, n):
 
 
 @kernel
-def trace_both(tree, ranks, old, new, sides, work):
+def trace_both(tree: TreeLayout, ranks: Ints, old: Any, new: Any, sides: int, work: Work) -> int:
     """Write all parts that the old or new entry is filed under, and on which sides; returns how many, or NEED_ROOM."""
     n, i = 1, 0
     work.path[0], work.path_sides[0] = ROOT, sides
@@ -107,7 +109,7 @@ def trace_both(tree, ranks, old, new, sides, work):
 
 
 @kernel
-def widen_cuts(tree, ranks, new, n, since, work):
+def widen_cuts(tree: TreeLayout, ranks: Ints, new: Any, n: int, since: int, work: Work) -> None:
     """Widen the cuts of an entry's words in cells that are new to it, where they may not have the words yet."""
     for i in range(n):
         owner = tree.parts[work.path[i]].node
@@ -119,7 +121,7 @@ def widen_cuts(tree, ranks, new, n, since, work):
 
 
 @kernel
-def has_room_to_move(tree, work, n):
+def has_room_to_move(tree: TreeLayout, work: Work, n: int) -> Any:
     """Can an entry be added to the leaves that are new on its path?"""
     n_leaves, n_held = tree.heads[N_LEAVES], tree.heads[N_HELD]
     for i in range(n):
@@ -131,7 +133,7 @@ def has_room_to_move(tree, work, n):
 
 
 @kernel
-def move_entry(tree, news, i_new, n, limits, work):
+def move_entry(tree: TreeLayout, news: Array, i_new: int, n: int, limits: LeafLimits, work: Work) -> None:
     """Remove an entry from the leaves that are old on its path of `n`, and insert it into those that are new.
 
     Keeps: the weight of a part is the number of entries below it, except for long leaves with deferred changes.
@@ -161,7 +163,16 @@ def move_entry(tree, news, i_new, n, limits, work):
 
 
 @kernel
-def refile_entries(tree, ranks, moved, first, limits, diff, work, room):
+def refile_entries(
+    tree: TreeLayout,
+    ranks: Ints,
+    moved: MovedEntries,
+    first: int,
+    limits: LeafLimits,
+    diff: DiffInput,
+    work: Work,
+    room: DiffRoom,
+) -> tuple[int, int]:
     """Refile entries from `first` on if they moved, and emit what changes for their subscriptions.
 
     Returns how many are done, and what is needed, or 0. `apply_deferred` must follow when all are done.

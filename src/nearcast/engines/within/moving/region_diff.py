@@ -7,7 +7,7 @@ Where lists lack messages that may still live, the subscription is noted, and an
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from nearcast.columns.regions import BOX
 from nearcast.columns.scores import gather
 from nearcast.columns.subscription_tables import WithinLayout, clauses_hold, in_region
 from nearcast.engines.within.build.tasks import region_of
-from nearcast.engines.within.layout import NOTHING
+from nearcast.engines.within.layout import NOTHING, TreeLayout
 from nearcast.engines.within.moving.leaf_messages import LiveBounds, is_still_live, known_since
 from nearcast.jit import kernel, prefetch
 
@@ -59,7 +59,7 @@ N_COUNTS = 4
 
 
 @kernel
-def rounded_box(rows, i, bounds, first):
+def rounded_box(rows: Array, i: int, bounds: Array, first: int) -> bool:
     """Write a subscription's box, rounded as places in lists are, or an empty one if there is none; is it exact?
 
     Rounding keeps order: a place in the box stays in it, and one that is well inside after rounding was inside.
@@ -75,7 +75,7 @@ def rounded_box(rows, i, bounds, first):
 
 
 @kernel
-def scan_list(listed, start, n, bounds, exact, found):
+def scan_list(listed: Array, start: int, n: int, bounds: Array, exact: bool, found: Longs) -> int:
     """Write where in a list messages are that may be in one of the two boxes, and not surely in both; how many."""
     ox0, oy0, ox1, oy1 = bounds[0], bounds[1], bounds[2], bounds[3]
     x0, y0, x1, y1 = bounds[4], bounds[5], bounds[6], bounds[7]
@@ -93,7 +93,7 @@ def scan_list(listed, start, n, bounds, exact, found):
 
 
 @kernel
-def find_crossing(listed, n_found, i, slot, stamp, diff, room):
+def find_crossing(listed: Array, n_found: int, i: int, slot: int, stamp: int, diff: DiffInput, room: DiffRoom) -> int:
     """Write to room.crossing which of the messages found live and cross the border; returns how many."""
     rows, terms, subscriptions, metric = diff.messages.rows, diff.messages.terms, diff.subscriptions, diff.metric
     since, had = subscriptions.rows[slot].since, i < diff.before.rows.size
@@ -117,7 +117,7 @@ def find_crossing(listed, n_found, i, slot, stamp, diff, room):
 
 
 @kernel
-def emit_changes(n_crossing, slot, diff, room):
+def emit_changes(n_crossing: int, slot: int, diff: DiffInput, room: DiffRoom) -> None:
     """Emit those of the messages that crossed the border whose words satisfy the expression."""
     rows, terms, dense, crossing = diff.messages.rows, diff.messages.terms, room.dense, room.crossing
     n = room.counts[N_CHANGES]
@@ -135,7 +135,7 @@ def emit_changes(n_crossing, slot, diff, room):
 
 
 @kernel
-def inside_both(tree, part, diff, i, slot):
+def inside_both(tree: TreeLayout, part: int, diff: DiffInput, i: int, slot: int) -> Any:
     """Do the boxes of a subscription, old and new, hold all of the region below a part? The paper's case 1."""
     x0, y0, x1, y1 = region_of(tree, part)
     old, new = diff.before.rows[i], diff.subscriptions.rows[slot]
@@ -144,7 +144,7 @@ def inside_both(tree, part, diff, i, slot):
 
 
 @kernel
-def diff_lists(tree, n, i, slot, diff, work, room):
+def diff_lists(tree: TreeLayout, n: int, i: int, slot: int, diff: DiffInput, work: Any, room: DiffRoom) -> int:
     """Compare the lists of all leaves on a path of `n`; 0 or NEED_CHANGES. `i` is the position in the batch."""
     if room.incomplete[i]:
         return 0

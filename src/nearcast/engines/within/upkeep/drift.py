@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from nearcast.columns.arena import Ints
 from nearcast.jit import kernel
 
 PRIOR = 0.5  # rows added to every part, so that one that is empty now stays finite
@@ -14,7 +15,7 @@ DEVIATIONS = 3.0  # by which chance alone may exceed what is expected of it
 
 
 @kernel
-def divergence(olds, nows, first, n):
+def divergence(olds: Ints, nows: Ints, first: int, n: int) -> tuple[float, float]:
     """Kullback-Leibler divergence of the parts `first` to `first + n`, and what chance alone may amount to.
 
     Paper: [APTREE] section 3.3.5.
@@ -41,7 +42,7 @@ def divergence(olds, nows, first, n):
 
 
 @kernel
-def drift(olds, nows, first, n):
+def drift(olds: Ints, nows: Ints, first: int, n: int) -> float:
     """How far the weights of a node's parts have moved, beyond chance; at most 0 where nothing can be said.
 
     Paper: [APTREE] section 3.3.5: a node is built again when this exceeds θ_KL.

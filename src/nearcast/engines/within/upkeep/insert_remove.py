@@ -5,11 +5,11 @@ Paper: [APTREE] section 3.3.5.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from nearcast.columns.arena import Ints, Longs
+from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.engines.within.arrays import append_entry, class_of, class_room, copy_entry, free_leaf, new_leaf
-from nearcast.engines.within.layout import CLAUSE, N_HELD, N_LEAVES, NOTHING, UNRANKED, VERSION
+from nearcast.engines.within.layout import CLAUSE, N_HELD, N_LEAVES, NOTHING, UNRANKED, VERSION, TreeLayout
 from nearcast.engines.within.paths import trace
 from nearcast.engines.within.upkeep.long_leaves import LONG, defer, position_of
 from nearcast.jit import NEED_ROOM, kernel
@@ -46,7 +46,7 @@ class LeafLimits(NamedTuple):
 
 
 @kernel
-def widen_cut(tree, at, rank, since):
+def widen_cut(tree: TreeLayout, at: int, rank: int, since: int) -> None:
     """A word of this rank belongs to the cut `at`; messages with it did not come this way until now."""
     part = tree.parts[at]
     if rank < part.low or rank > part.high:
@@ -59,7 +59,7 @@ def widen_cut(tree, at, rank, since):
 
 
 @kernel
-def room_for_leaf(tree, at):
+def room_for_leaf(tree: TreeLayout, at: int) -> tuple[int, int]:
     """How many leaves and rows one more entry below a part without a node takes."""
     part = tree.parts[at]
     if part.child == NOTHING:
@@ -69,19 +69,19 @@ def room_for_leaf(tree, at):
 
 
 @kernel
-def has_room_to_note(work, n):
+def has_room_to_note(work: Work, n: int) -> Any:
     """Is there room to note `n` more of every kind?"""
     return max(work.n_todo[0], work.n_todo[1], work.n_todo[2]) + n <= work.overfull.size
 
 
 @kernel
-def has_room_to_defer(work, n):
+def has_room_to_defer(work: Work, n: int) -> Any:
     """Is there room to defer `n` more?"""
     return work.n_deferred[0] + n <= work.deferred.size
 
 
 @kernel
-def has_room(tree, work, n):
+def has_room(tree: TreeLayout, work: Work, n: int) -> Any:
     """Can an entry be added to all leaves on its path?"""
     n_leaves, n_held = tree.heads[N_LEAVES], tree.heads[N_HELD]
     for i in range(n):
@@ -93,7 +93,7 @@ def has_room(tree, work, n):
 
 
 @kernel
-def count_change(tree, work, node, weight):
+def count_change(tree: TreeLayout, work: Work, node: int, weight: int) -> None:
     """Count a change below a node of this weight; after enough changes its drift is to be looked at."""
     row = tree.nodes[node]
     row.n_changes += 1
@@ -104,7 +104,7 @@ def count_change(tree, work, node, weight):
 
 
 @kernel
-def insert_entry(tree, at, entry, limits, work):
+def insert_entry(tree: TreeLayout, at: int, entry: Any, limits: LeafLimits, work: Work) -> None:
     """File an entry in the leaf below a part, whose weight counts it already."""
     part = tree.parts[at]
     leaf = -2 - part.child if part.child != NOTHING else new_leaf(tree, at, _FIRST_ROOM, limits.since)
@@ -115,7 +115,9 @@ def insert_entry(tree, at, entry, limits, work):
 
 
 @kernel
-def insert_entries(tree, ranks, entries, first, origin, limits, work):
+def insert_entries(
+    tree: TreeLayout, ranks: Ints, entries: Array, first: int, origin: int, limits: LeafLimits, work: Work
+) -> tuple[int, int]:
     """File entries from `first` on below the part `origin`; returns how many are done, and NEED_ROOM, NEED_PATH or 0.
 
     Leaves that became too long are left in work.overfull.
@@ -144,7 +146,7 @@ def insert_entries(tree, ranks, entries, first, origin, limits, work):
 
 
 @kernel
-def remove_entry(tree, at, entry):
+def remove_entry(tree: TreeLayout, at: int, entry: Any) -> None:
     """Remove an entry from the leaf below a part, whose weight does not count it any more.
 
     A leaf without entries stays as long as it has messages: its list is kept, for entries that come back.
@@ -157,7 +159,7 @@ def remove_entry(tree, at, entry):
 
 
 @kernel
-def note_underfull(tree, at, fewest, work):
+def note_underfull(tree: TreeLayout, at: int, fewest: int, work: Work) -> bool:
     """Note a node that has lost an entry if it has too few left; True if so."""
     if tree.parts[at].now >= fewest:
         return False
@@ -167,7 +169,9 @@ def note_underfull(tree, at, fewest, work):
 
 
 @kernel
-def remove_entries(tree, ranks, entries, first, origin, limits, work):
+def remove_entries(
+    tree: TreeLayout, ranks: Ints, entries: Array, first: int, origin: int, limits: LeafLimits, work: Work
+) -> tuple[int, int]:
     """Remove entries from `first` on from all their leaves; returns how many are done, and what is needed, or 0.
 
     `apply_deferred` must follow when all are done. Of the parts on a path whose nodes have too few entries left the

@@ -9,11 +9,13 @@ stays in the leaf and is only written again.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from nearcast.columns.arena import Array, Longs
+from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.engines.within.arrays import copy_entry, free_leaf, write_entry
-from nearcast.engines.within.layout import CLAUSE, NOTHING
+from nearcast.engines.within.layout import CLAUSE, NOTHING, TreeLayout
 from nearcast.jit import kernel
 
 LONG = 1024  # entries of a leaf in which a single one is not searched at once
@@ -21,19 +23,19 @@ _FEW = 4  # changes that are searched one by one
 
 
 @kernel
-def part_of(change):
+def part_of(change: int) -> int:
     """The part of the leaf that a deferred change is for."""
     return change >> 32
 
 
 @kernel
-def position_in_batch(change):
+def position_in_batch(change: int) -> int:
     """Which entry of the batch a deferred change is for."""
     return (change & 0xFFFFFFFF) >> 1
 
 
 @kernel
-def defer(work, at, i, stays):
+def defer(work: Any, at: int, i: int, stays: bool) -> None:
     """Note that entry `i` of a batch is to be removed from the leaf below a part or, if it stays, written again."""
     n = work.n_deferred[0]
     work.deferred[n] = np.int64(at) << 32 | np.int64(i) << 1 | (1 if stays else 0)
@@ -41,7 +43,7 @@ def defer(work, at, i, stays):
 
 
 @kernel
-def position_of(held, start, n_rows, slot, clause):
+def position_of(held: Array, start: int, n_rows: Any, slot: int, clause: int) -> int:
     """Where in a leaf the entry of a subscription's clause stands."""
     for at in range(start, start + n_rows):
         if held[at].slot == slot and held[at].tags & CLAUSE == clause:
@@ -50,7 +52,7 @@ def position_of(held, start, n_rows, slot, clause):
 
 
 @kernel
-def apply_one(tree, at, entries, change):
+def apply_one(tree: TreeLayout, at: int, entries: Array, change: int) -> None:
     """Apply a change to the entry at this place of a leaf, whose last entry takes the place of one that is removed."""
     if change & 1:
         write_entry(tree, at, entries[position_in_batch(change)])
@@ -61,7 +63,7 @@ def apply_one(tree, at, entries, change):
 
 
 @kernel
-def find_deferred(tree, at, entries, deferred, first):
+def find_deferred(tree: TreeLayout, at: int, entries: Array, deferred: Longs, first: int) -> int:
     """Which change for a subscription, from `first` on, is for the entry at this place; or NOTHING."""
     held, part = tree.held[at], part_of(deferred[first])
     k = first
@@ -76,7 +78,7 @@ def find_deferred(tree, at, entries, deferred, first):
 
 
 @kernel
-def apply_to_leaf(tree, entries, deferred, first, end, firsts):
+def apply_to_leaf(tree: TreeLayout, entries: Array, deferred: Longs, first: int, end: int, firsts: Ints) -> None:
     """Apply deferred[first:end], the changes of one leaf; `firsts` has room for all slots and is zero between calls."""
     part = tree.parts[part_of(deferred[first])]
     if end - first <= _FEW:
@@ -106,7 +108,7 @@ def by_leaf(deferred: Longs, entries: Array) -> Longs:
 
 
 @kernel
-def apply_deferred(tree, entries, deferred, firsts):
+def apply_deferred(tree: TreeLayout, entries: Array, deferred: Longs, firsts: Ints) -> None:
     """Apply all deferred changes, in the order of `by_leaf`."""
     first = 0
     while first < deferred.size:

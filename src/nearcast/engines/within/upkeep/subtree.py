@@ -5,15 +5,18 @@ Paper: [APTREE] section 3.3.5: nodes that degrade to leaves, subtrees that are b
 
 from __future__ import annotations
 
+from typing import Any
+
+from nearcast.columns.arena import Array, Ints
 from nearcast.engines.within.arrays import free_leaf, free_node, give_range, read_entry
 from nearcast.engines.within.build.tasks import region_of
-from nearcast.engines.within.layout import FREE_PARTS, KEYWORD, NOTHING, ROOT, VERSION
+from nearcast.engines.within.layout import FREE_PARTS, KEYWORD, NOTHING, ROOT, VERSION, TreeLayout
 from nearcast.engines.within.paths import trace
 from nearcast.jit import NEED_ROOM, kernel
 
 
 @kernel
-def push_parts(tree, node, path, n_path):
+def push_parts(tree: TreeLayout, node: int, path: Ints, n_path: int) -> int:
     """Put the parts of a node that hold something on the path; returns its length, or NEED_ROOM."""
     row = tree.nodes[node]
     if n_path + row.n_parts + 1 > path.size:
@@ -26,7 +29,7 @@ def push_parts(tree, node, path, n_path):
 
 
 @kernel
-def collect_entries(tree, part, only, out, path):
+def collect_entries(tree: TreeLayout, part: int, only: Array, out: Array, path: Ints) -> int:
     """Write all entries below a part, or those of slots with only[slot] if that is given; how many, or NEED_ROOM.
 
     An entry that stands in several cells is taken from the one that holds its lower left corner, cut to the region
@@ -58,7 +61,7 @@ def collect_entries(tree, part, only, out, path):
 
 
 @kernel
-def clear_below(tree, part, path):
+def clear_below(tree: TreeLayout, part: int, path: Ints) -> int:
     """Give back everything below a part; DONE (0) or NEED_ROOM, before anything is given back that still has parts."""
     path[0], n_path = part, 1
     while n_path > 0:
@@ -79,7 +82,9 @@ def clear_below(tree, part, path):
 
 
 @kernel
-def filed_below(tree, ranks, entries, part, path, path_ranks, found):
+def filed_below(
+    tree: TreeLayout, ranks: Ints, entries: Array, part: int, path: Ints, path_ranks: Ints, found: Any
+) -> Any:
     """Set found[i] where entry i is filed below the part; DONE (0) or NEED_ROOM."""
     for i in range(entries.size):
         n = trace(tree, ranks, entries[i], ROOT, path, path_ranks)
@@ -92,7 +97,7 @@ def filed_below(tree, ranks, entries, part, path, path_ranks, found):
 
 
 @kernel
-def replace_subtree(tree, part, shadow, since):
+def replace_subtree(tree: TreeLayout, part: int, shadow: Any, since: int) -> None:
     """Hang what stands below the part `shadow` below `part`, which is empty; it knows messages after `since`."""
     tree.heads[VERSION] += 1
     old, new = tree.parts[part], tree.parts[shadow]
@@ -105,7 +110,7 @@ def replace_subtree(tree, part, shadow, since):
 
 
 @kernel
-def path_to_root(tree, part, path):
+def path_to_root(tree: TreeLayout, part: int, path: Ints) -> int:
     """Write the parts from `part` up to below the root; returns how many."""
     n = 0
     while part != ROOT:
@@ -116,7 +121,7 @@ def path_to_root(tree, part, path):
 
 
 @kernel
-def words_used(tree, part, words, first):
+def words_used(tree: TreeLayout, part: int, words: Ints, first: int) -> Any:
     """How many words of a message, the `first` of them used, are used behind a cut; NOTHING if none leads there."""
     cut, node = tree.parts[part], tree.nodes[tree.parts[part].node]
     for i in range(first, words.size):
@@ -129,7 +134,7 @@ def words_used(tree, part, words, first):
 
 
 @kernel
-def sample_reaching(tree, sample, part, step, path, messages, etas):
+def sample_reaching(tree: TreeLayout, sample: Any, part: int, step: int, path: Ints, messages: Ints, etas: Ints) -> int:
     """Write which of every `step`-th sample message reach a part, and how many words they used; returns how many."""
     n_path, n = path_to_root(tree, part, path), 0
     for i in range(0, sample.xs.size, step):
