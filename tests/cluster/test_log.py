@@ -21,7 +21,7 @@ from nearcast.cluster.schema import SUBSCRIBE, UNSUBSCRIBE
 from nearcast.cluster.sources import Input, find_files
 from nearcast.cluster.store import Store, read_table, write_table
 from nearcast.cluster.turn_files import BATCH, GIVE, TAKE, read_route, read_turn
-from nearcast.partition.partition import Settings, fit
+from nearcast.partition.partition import SplitSettings, fit
 
 QUERY = {"kind": "within", "region": [0, 0, 1, 1], "keywords": "x"}
 
@@ -66,9 +66,9 @@ def test_an_id_keeps_its_shard_until_the_batch_that_ends_it_is_over(tmp_path: Pa
 
 def test_a_partition_is_fitted_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, n = taken(tmp_path, events(8, 100), 200)
-    asked, seen = Settings(gamma1=3, gamma2=7, window=False), []
+    asked, seen = SplitSettings(gamma1=3, gamma2=7, window=False), []
 
-    def noted(*given: Any, settings: Settings, **named: Any) -> Any:
+    def noted(*given: Any, settings: SplitSettings, **named: Any) -> Any:
         seen.append(settings)
         return fit(*given, settings=settings, **named)
 
