@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from nearcast.columns.arena import State
@@ -72,9 +72,16 @@ def settings_state(engines: Mapping[Kind, Engine]) -> State:
     """The settings of all engines, for a snapshot; None for an engine that is not the standard one."""
     found = {kind: getattr(engine, "settings", None) for kind, engine in engines.items()}
     return {
-        kind.label: asdict(settings) if isinstance(settings, STANDARD[kind].settings) else None
+        kind.label: _plain(settings) if isinstance(settings, STANDARD[kind].settings) else None
         for kind, settings in found.items()
     }
+
+
+def _plain(settings: Any) -> State:
+    """Settings without a sample: the engine has learned from it."""
+    values = asdict(replace(settings, sample=()) if hasattr(settings, "sample") else settings)
+    values.pop("sample", None)
+    return values
 
 
 def check_replacements(engines: EngineChoice | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,8 @@ from nearcast.errors import InvalidInput
         ({"copies": float("nan")}, "copies must be finite, got nan"),
         ({"copies": 1001}, "copies must be from 1 to 1000, got 1001"),
         ({"copies": "3"}, "copies must be a number, got '3'"),
+        ({"sample": 5}, "sample must be a list of messages, got 5"),
+        ({"sample": [{"id": 1}]}, "sample must hold messages only, got {'id': 1}"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused(given: dict[str, Any], message: str) -> None:
@@ -52,3 +55,25 @@ def test_copies_bound_the_memory() -> None:
     few, usual, many = (n_held(copies) for copies in (1, 3, 1000))
     assert 200 <= few < usual < many
     assert usual <= 3.2 * 200  # the bound is kept on average, by an estimate
+
+
+def test_a_sample_shapes_the_tree_and_changes_no_answer(tmp_path: Path) -> None:
+    """Messages that all lie in one corner: the cost model learns of it before the first arrives."""
+    town = Town(9)
+    sample = [nc.Message(n, n % 7 / 7, n % 5 / 5, " ".join(town.some_words(5))) for n in range(3000)]
+    brokers = [
+        nc.Broker(town.space, nc.Window(count=50), engines={"within": ApTreeSettings(leaf=4, fanout=8, sample=given)})
+        for given in ((), sample)
+    ]
+    queries = [(n, town.query("within")) for n in range(60)]
+    for broker in brokers:
+        broker.subscribe_many(queries)
+    shapes = [broker.stats()["engines"]["within"]["tree"] for broker in brokers]
+    assert shapes[0] != shapes[1]
+    messages = list(town.messages(60))
+    identical(brokers[0].publish(messages), brokers[1].publish(messages))
+    brokers[1].snapshot(tmp_path / "file")
+    restored = nc.Broker.restore(tmp_path / "file")
+    restored.check()
+    more = list(town.messages(60, 100))
+    identical(restored.publish(more), brokers[1].publish(more))

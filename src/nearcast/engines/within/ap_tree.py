@@ -95,6 +95,7 @@ class ApTree:
         self.arrays = TreeArrays()
         self.order = WordOrder()
         self.recent = RecentMessages()
+        self.recent.learn(settings.sample, context.vocabulary)
         self.velocities = Velocities()
         self.n_entries = 0
         self.n_splits = self.n_merges = self.n_rebuilds = 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import number, one_of, whole
+from nearcast.model.message import Message
 
 HEURISTIC, OPTIMAL, EVEN = "heuristic", "optimal", "even"
 COST, KEYWORD_FIRST, SPACE_FIRST = "cost", "keyword", "space"
@@ -43,6 +45,9 @@ class ApTreeSettings:
         The bound on memory. A space node copies an entry into every cell that its box meets; in the leaves that one
         word leads to an entry has about this many copies on average at most, from 1 to 1,000. Fewer need less memory,
         and matching takes longer; more than the default save little.
+    sample
+        Messages like those to come, from which the cost model learns before any has arrived. A snapshot keeps what was
+        learned, not the sample.
     """
 
     fanout: int = 200
@@ -52,6 +57,7 @@ class ApTreeSettings:
     priority: str = COST
     messages: str = IN_LEAVES
     copies: float = 3.0
+    sample: Sequence[Message] = ()
 
     def __post_init__(self) -> None:
         whole("fanout", self.fanout, 4, MOST_PARTS)
@@ -60,5 +66,17 @@ class ApTreeSettings:
             raise InvalidInput("drift", self.drift, "must be > 0")
         if not 1 <= number("copies", self.copies) <= MOST_COPIES:
             raise InvalidInput("copies", self.copies, f"must be from 1 to {MOST_COPIES}")
+        object.__setattr__(self, "sample", _messages(self.sample))
         for field, choices in _CHOICES.items():
             one_of(field, getattr(self, field), choices)
+
+
+def _messages(given: Sequence[Message]) -> tuple[Message, ...]:
+    try:
+        messages = tuple(given)
+    except TypeError:
+        raise InvalidInput("sample", given, "must be a list of messages") from None
+    for message in messages:
+        if not isinstance(message, Message):
+            raise InvalidInput("sample", message, "must hold messages only")
+    return messages

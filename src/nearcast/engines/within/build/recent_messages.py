@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from nearcast.columns.arena import Floats, Ints, State
 from nearcast.columns.message_table import MessageLayout
 from nearcast.engines.within.build.layout import Sample
 from nearcast.engines.within.layout import UNRANKED
 from nearcast.jit import kernel
+from nearcast.model.message import Message
+from nearcast.text.vocabulary import Vocabulary
+from nearcast.text.words import from_lists
 
 N_SAMPLED = 2048
 _MOST_WORDS = 32  # of a message; more would only show that long messages hit everything
@@ -61,6 +66,16 @@ class RecentMessages:
         self.n_arrived += arrivals.size
         step = -(-arrivals.size // _PER_BATCH)
         self.n_kept = keep_messages(messages, arrivals, step, self._ring, self.n_kept)
+
+    def learn(self, messages: Sequence[Message], vocabulary: Vocabulary) -> None:
+        """Begin with a sample, evenly thinned if it is too long for the ring."""
+        chosen = messages[:: -(-len(messages) // N_SAMPLED)] if messages else ()
+        terms = vocabulary.encode(from_lists(pa.array([message.words for message in chosen], pa.list_(pa.string()))))
+        for at, message in enumerate(chosen):
+            words = terms.terms[terms.row_start[at] : terms.row_start[at + 1]][:_MOST_WORDS]
+            self._ring.xs[at], self._ring.ys[at] = message.lon, message.lat
+            self._ring.words[at, : words.size], self._ring.n_words[at] = words, words.size
+        self.n_kept = len(chosen)
 
     def hits(self, n_terms: int) -> Ints:
         """How many of the messages hold each term."""
