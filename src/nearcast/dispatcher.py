@@ -25,7 +25,7 @@ class Kernel(CPUDispatcher):
     """
 
     def __init__(self, py_func: Callable[..., Any], locals: Any = None, targetoptions: Any = None) -> None:
-        super().__init__(py_func, locals, targetoptions)
+        super().__init__(py_func, locals or {}, targetoptions or {})
         self._compiler: Any
         self._compiler._customize_flags = self._customize_flags
         self._cache: Any = KernelCache(py_func)
