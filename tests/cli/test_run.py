@@ -204,9 +204,9 @@ def test_the_summary_adds_up() -> None:
 def test_the_summary_tells_what_is_special() -> None:
     assert "nothing to do" in printed(a_result(before=a_result().totals))
     earlier = Totals(Counter(rows=40))
-    assert "went on from an earlier run, which had done 40 rows" in printed(a_result(before=earlier))
-    assert "the same command goes on from here" in printed(a_result(stopped=True))
-    assert "warning: x.csv has changed since it was read" in printed(a_result(changed=("x.csv",)))
+    assert "resumed; 40 rows were already processed" in printed(a_result(before=earlier))
+    assert "run the same command to resume" in printed(a_result(stopped=True))
+    assert "warning: x.csv changed after it was read; changes ignored" in printed(a_result(changed=("x.csv",)))
 
 
 def test_progress_is_lines_where_there_is_no_terminal(capfd: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ Answer subscriptions over a stream of messages, on Spark.
 
 Reads messages and subscription events from files or folders, and writes what changes for each subscriber to
 OUT/updates, and every row that could not be honoured, with the reason, to OUT/rejects. It may be stopped or killed
-at any moment: the same command goes on where it was, and every update is in the output once.
+at any moment: run the same command to resume; every update is in the output once.
 """
 
 _EPILOG = """\
@@ -71,7 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_format(reading)
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--once", action="store_true", help="read what is there, then end (this is the default)")
-    how.add_argument("--follow", action="store_true", help="go on watching folders for new files; Ctrl-C ends it")
+    how.add_argument("--follow", action="store_true", help="keep watching folders for new files; Ctrl-C ends it")
 
     answering = parser.add_argument_group("what to answer")
     add_space(answering)
@@ -296,14 +296,12 @@ def print_summary(result: Result, options: Options, console: Console) -> None:
     if options.space.bounds == WORLD and options.space.metric == "haversine":
         console.print("space: the world, in degrees and metres (--space and --metric choose another)")
     for path in result.changed:
-        console.print(
-            f"warning: {path} has changed since it was read; its changes were not", style="yellow", markup=False
-        )
+        console.print(f"warning: {path} changed after it was read; changes ignored", style="yellow", markup=False)
     if result.stopped:
-        console.print("stopped; the same command goes on from here")
+        console.print("stopped; run the same command to resume")
     elif new_rows == 0 and result.before.rows:
-        console.print("nothing to do: everything was read and answered by an earlier run")
+        console.print("nothing to do: an earlier run has processed everything")
     elif result.before.rows:
-        console.print(f"went on from an earlier run, which had done {result.before.rows:,} rows")
+        console.print(f"resumed; {result.before.rows:,} rows were already processed")
     console.print(f"updates: {options.out / 'updates'}", soft_wrap=True, markup=False)
     console.print(f"rejects: {options.out / 'rejects'}", soft_wrap=True, markup=False)

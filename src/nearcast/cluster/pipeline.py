@@ -263,7 +263,7 @@ class _Pipeline:
         except KeyboardInterrupt:
             return True
         except (Py4JError, ConnectionError) as error:
-            said = f"Spark's Java process has ended; the same command goes on from here (see {self._spark_log})"
+            said = f"Spark's Java process has ended; run the same command to resume (see {self._spark_log})"
             raise SetupError(said) from error
         finally:
             with contextlib.suppress(Py4JError, ConnectionError):
@@ -325,7 +325,7 @@ class _Pipeline:
         self._log.extend(self._n_batches, self._totals.next_turn)
 
     def _gave_up(self, error: Exception) -> SetupError:
-        return SetupError(f"Spark gave up: {_cause(str(error))} (see {self._spark_log})")
+        return SetupError(f"Spark failed: {_cause(str(error))} (see {self._spark_log})")
 
     def _note(self, frame: DataFrame, number: int) -> None:
         """Record what a micro-batch did, and see to what comes next; Spark calls it after every one."""
