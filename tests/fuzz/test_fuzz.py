@@ -8,6 +8,7 @@ import pytest
 
 from fuzz.rounds import ROUNDS
 from fuzz.streams import crowd, cut, few
+from fuzz.tight import TIGHT, tightened
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 FIXED = {"few": 6, "crowd": 6, "long": 1, "expressions": 3}  # rounds of each kind
@@ -36,3 +37,8 @@ def test_cutting_loses_nothing() -> None:
 def test_a_seed_gives_the_same_stream_again() -> None:
     for make in (few, crowd):
         assert repr(make(7)) == repr(make(7))
+
+
+def test_constants_that_are_made_small_are_there() -> None:
+    with tightened(1.0, 0) as names:
+        assert names == list(TIGHT)
