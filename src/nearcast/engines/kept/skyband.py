@@ -65,9 +65,8 @@ class Policy(NamedTuple):
 def check_strategy(strategy: str, share: float) -> None:
     """Refuse a strategy that there is not, or a share that it cannot have."""
     one_of("strategy", strategy, STRATEGIES)
-    number("share", share)
-    if strategy == "cost" and share != 0:
-        raise InvalidInput("share", share, "must be 0 for cost, which finds it by itself")
+    if number("share", share) < 0:
+        raise InvalidInput("share", share, "must be >= 0")
     if strategy == "kmax" and not share >= 1:
         raise InvalidInput("share", share, "must be >= 1 for kmax")
     if strategy == "ratio" and not 0 <= share <= 1:
