@@ -42,9 +42,9 @@ from nearcast.columns.ids import id_type
 from nearcast.columns.results import Results
 from nearcast.columns.subscription_tables import NOTHING_BEFORE, PointTable, WithinTable
 from nearcast.columns.updates import Updates
-from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, difference
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, difference, entering, together
 from nearcast.errors import DuplicateId, InvalidInput, SnapshotError, UnknownId
-from nearcast.model.checks import instant, is_a
+from nearcast.model.checks import flag, instant, is_a
 from nearcast.model.event import Move
 from nearcast.model.kinds import Kind
 from nearcast.model.message import Message
@@ -128,19 +128,44 @@ class Broker:
     # Subscriptions
 
     @one_at_a_time
-    def subscribe(self, id: str | int, query: Query, expires: int | None = None) -> Updates:
+    def subscribe(self, id: str | int, query: Query, expires: int | None = None, replace: bool = False) -> Updates:
         """Register a subscription; returns the live messages that it starts with as ``+``.
+
+        With `replace` the id may be taken: the query under it is exchanged for this one in a single event, which
+        returns the net change of the result, ``-`` for what leaves and ``+`` for what enters.
 
         Raises
         ------
         InvalidInput
-            For a query that cannot be honoured; `DuplicateId` for an id that is taken.
+            For a query that cannot be honoured; `DuplicateId` for an id that is taken, unless it is replaced.
         """
         subscription = Subscription(id, query, expires)
+        replace = flag("replace", replace)
         check_subscription(subscription, self._rules)
-        if self._registry.find(subscription.id) >= 0:
+        number = self._registry.find(subscription.id)
+        if number < 0:
+            return self._subscribe([subscription])
+        if not replace:
             raise DuplicateId("id", id, "must not be the id of another subscription")
-        return self._subscribe([subscription])
+        return self._replace(subscription, number)
+
+    def _replace(self, subscription: Subscription, number: int) -> Updates:
+        (part,) = decode_subscriptions([subscription], self._rules).parts
+        with self._guard.applying("subscribe"):
+            self._vacuum.sweep()
+            kind, slot = self._registry.where(number)
+            had, scores = self._engines[kind].result(slot)
+            had, scores = had.copy(), scores.copy()
+            self._end(np.array([number], dtype=np.int32))
+            if part.given.expires[0] <= self._live.clock:
+                updates = self._updates([])
+                updates.ended = [subscription.id]
+                return updates
+            kind, found = self._register(part)
+            _, slot = self._registry.where(self._registry.find(subscription.id))
+            leaves = entering(np.full(had.size, slot, np.int32), had, scores).take(~np.isin(had, found.messages))
+            enters = found.take(~np.isin(found.messages, had))
+            return self._updates([(kind, together([leaves._replace(signs=-leaves.signs), enters]))])
 
     @one_at_a_time
     def subscribe_many(self, subscriptions: Rows) -> Updates:
