@@ -33,7 +33,11 @@ EXTRAS = {
     "confluent_kafka": {"cluster"},
     "rich": {"cli"},
     "matplotlib": set(),
-    "pandas": set(),
+    "pandas": set(),  # frames of it are recognised without importing it, and made by Arrow
+    "geopandas": set(),
+    "shapely": set(),
+    "duckdb": set(),
+    "polars": {"columns"},  # by to_polars alone
 }
 
 

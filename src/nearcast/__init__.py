@@ -13,6 +13,7 @@ __version__ = "0.2.0.dev0"
 if TYPE_CHECKING:
     from nearcast.broker import Broker
     from nearcast.broker.explain import Explanation
+    from nearcast.columns.results import Results
     from nearcast.columns.updates import Updates
     from nearcast.engines.nearest.aoiq import AoiqSettings
     from nearcast.engines.nearest.grid import GridSettings
@@ -65,6 +66,7 @@ __all__ = [
     "NestedCall",
     "Polygon",
     "Reject",
+    "Results",
     "SetupError",
     "Similar",
     "SkypeSettings",
@@ -84,6 +86,7 @@ __all__ = [
 _NAMES = {
     "broker": ("Broker",),
     "broker.explain": ("Explanation",),
+    "columns.results": ("Results",),
     "columns.updates": ("Updates",),
     "engines.nearest.aoiq": ("AoiqSettings",),
     "engines.nearest.grid": ("GridSettings",),

@@ -33,6 +33,8 @@ METHODS: dict[str, Callable[[nc.Broker], Any]] = {
     "publish": lambda broker: broker.publish([]),
     "advance": lambda broker: broker.advance(0),
     "reweigh": lambda broker: broker.reweigh(nc.Weights()),
+    "subscriptions": lambda broker: broker.subscriptions(),
+    "subscription": lambda broker: broker.subscription(0),
     "results": lambda broker: broker.results(0),
     "explain": lambda broker: broker.explain(0, 0),
     "stats": lambda broker: broker.stats(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,26 +22,29 @@ from nearcast.broker.engines import (
 )
 from nearcast.broker.explain import Explanation, explain
 from nearcast.broker.guard import Guard, one_at_a_time
-from nearcast.broker.moves import Movable, many_moves, one_move, rows_that_moved, split_repeats
+from nearcast.broker.moves import Movable, many_moves, one_move, rows_of_slots, split_repeats
 from nearcast.broker.ordering import best_first, to_updates
 from nearcast.broker.parts import Parts
 from nearcast.broker.references import check_messages_and_subscriptions
-from nearcast.broker.registry import Registry, unknown
+from nearcast.broker.registry import Registry, ranks_of, unknown
 from nearcast.broker.rejects import ending, lateness, new_ids_only, refusal
 from nearcast.broker.stats import stats
 from nearcast.broker.structure import check_structure
+from nearcast.broker.subscriptions import one_subscription, subscription_table
 from nearcast.broker.transfer import adopt_rows, check_copied, export_rows
 from nearcast.broker.vacuum import Vacuum
-from nearcast.columns.arena import Array, Ints, State
+from nearcast.columns.arena import Array, Ints, Longs, State
+from nearcast.columns.arrow_rows import Rows, parts_of
 from nearcast.columns.decode_messages import MessageBatch, checked_message, decode_messages
 from nearcast.columns.decode_moves import Moves
 from nearcast.columns.decode_subscriptions import Part, Rules, check_subscription, decode_subscriptions
 from nearcast.columns.ids import id_type
-from nearcast.columns.subscription_tables import PointTable, WithinTable
+from nearcast.columns.results import Results
+from nearcast.columns.subscription_tables import NOTHING_BEFORE, PointTable, WithinTable
 from nearcast.columns.updates import Updates
-from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, difference
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, difference, entering, together
 from nearcast.errors import DuplicateId, InvalidInput, SnapshotError, UnknownId
-from nearcast.model.checks import instant, is_a
+from nearcast.model.checks import flag, instant, is_a
 from nearcast.model.event import Move
 from nearcast.model.kinds import Kind
 from nearcast.model.message import Message
@@ -125,26 +128,56 @@ class Broker:
     # Subscriptions
 
     @one_at_a_time
-    def subscribe(self, id: str | int, query: Query, expires: int | None = None) -> Updates:
+    def subscribe(self, id: str | int, query: Query, expires: int | None = None, replace: bool = False) -> Updates:
         """Register a subscription; returns the live messages that it starts with as ``+``.
+
+        With `replace` the id may be taken: the query under it is exchanged for this one in a single event, which
+        returns the net change of the result, ``-`` for what leaves and ``+`` for what enters.
 
         Raises
         ------
         InvalidInput
-            For a query that cannot be honoured; `DuplicateId` for an id that is taken.
+            For a query that cannot be honoured; `DuplicateId` for an id that is taken, unless it is replaced.
         """
         subscription = Subscription(id, query, expires)
+        replace = flag("replace", replace)
         check_subscription(subscription, self._rules)
-        if self._registry.find(subscription.id) >= 0:
+        number = self._registry.find(subscription.id)
+        if number < 0:
+            return self._subscribe([subscription])
+        if not replace:
             raise DuplicateId("id", id, "must not be the id of another subscription")
-        return self._subscribe([subscription])
+        return self._replace(subscription, number)
+
+    def _replace(self, subscription: Subscription, number: int) -> Updates:
+        (part,) = decode_subscriptions([subscription], self._rules).parts
+        with self._guard.applying("subscribe"):
+            self._vacuum.sweep()
+            kind, slot = self._registry.where(number)
+            had, scores = self._engines[kind].result(slot)
+            had, scores = had.copy(), scores.copy()
+            self._end(np.array([number], dtype=np.int32))
+            if part.given.expires[0] <= self._live.clock:
+                updates = self._updates([])
+                updates.ended = [subscription.id]
+                return updates
+            kind, found = self._register(part)
+            _, slot = self._registry.where(self._registry.find(subscription.id))
+            leaves = entering(np.full(had.size, slot, np.int32), had, scores).take(~np.isin(had, found.messages))
+            enters = found.take(~np.isin(found.messages, had))
+            return self._updates([(kind, together([leaves._replace(signs=-leaves.signs), enters]))])
 
     @one_at_a_time
-    def subscribe_many(self, subscriptions: Iterable[Any] | pa.Table | pa.RecordBatch) -> Updates:
-        """Register many: `Subscription` objects, ``(id, query[, expires])``, JSON forms, or an Arrow table."""
-        return self._subscribe(subscriptions)
+    def subscribe_many(self, subscriptions: Rows) -> Updates:
+        """Register many: `Subscription` objects, ``(id, query[, expires])``, JSON forms, an Arrow table or a frame."""
+        return self._in_turn("subscriptions", subscriptions, self._subscribe)
 
-    def _subscribe(self, subscriptions: Iterable[Any] | pa.Table | pa.RecordBatch) -> Updates:
+    def _in_turn(self, field: str, source: Any, take: Callable[[Any], Updates]) -> Updates:
+        """A batch, or a stream of batches as they come; rows are numbered through."""
+        taken = [(first, take(part)) for first, part in parts_of(field, source)]
+        return Updates.in_turn(taken or [(0, self._updates([]))])
+
+    def _subscribe(self, subscriptions: Any) -> Updates:
         batch = decode_subscriptions(subscriptions, self._rules)
         parts, taken = new_ids_only(batch.parts, self._registry, self._live.clock)
         rejects = sorted([*batch.rejects, *taken], key=lambda reject: reject.row)
@@ -152,20 +185,27 @@ class Broker:
             self._vacuum.sweep()
             if batch.parts and self._registry.ids.type is None:
                 self._registry.ids.type = id_type(batch.parts[0].ids[0].as_py())
-            return self._updates([self._register(part) for part in parts], rejects)
+            n_rows = max((int(part.given.rows.max()) + 1 for part in parts), default=0)
+            ranks = ranks_of([part.given.rows for part in parts])
+            emitted = [self._register(part, own) for part, own in zip(parts, ranks, strict=True)]
+            self._registry.pass_ranks(sum(own.size for own in ranks))
+            return self._updates(emitted, rejects, np.full(n_rows, self._live.clock))
 
     @property
     def _rules(self) -> Rules:
         return Rules(self.space, self.window is not None, self._registry.ids.type)
 
-    def _register(self, part: Part) -> tuple[Kind, Changes]:
-        kind, since = part.kind, self._live.last
-        numbers = self._registry.add(part.ids, kind)
+    def _register(self, part: Part, ranks: Longs | None = None) -> tuple[Kind, Changes]:
+        kind, since = part.kind, self._live.last or NOTHING_BEFORE
+        numbers = self._registry.add(part.ids, kind, ranks)
         terms = self._vocabulary.encode(from_lists(part.words))
         slots = self._tables[kind].write(part.given, part.n_clauses, terms, numbers, since)
         self._registry.place(numbers, slots, part.given.expires)
         self._engines[kind].insert(slots)
-        return kind, self._in_order(kind, self._fill(kind, slots[part.given.backfill]))
+        found = self._fill(kind, slots[part.given.backfill])
+        if found.slots.size:
+            found = found._replace(events=rows_of_slots(found.slots, slots, part.given.rows))
+        return kind, self._in_order(kind, found)
 
     def _fill(self, kind: Kind, slots: Ints) -> Changes:
         """What these subscriptions find among the live messages."""
@@ -192,8 +232,11 @@ class Broker:
         return self._updates([])
 
     @one_at_a_time
-    def unsubscribe_many(self, ids: Iterable[Any] | pa.Table | pa.RecordBatch | pa.Array) -> Updates:
-        """End many subscriptions: ids, or Arrow with a column `id`; unknown ones are in the rejects."""
+    def unsubscribe_many(self, ids: Rows | pa.Array | pa.ChunkedArray) -> Updates:
+        """End many subscriptions: ids, or Arrow or a frame with a column `id`; unknown ones are in the rejects."""
+        return self._in_turn("ids", ids, self._unsubscribe)
+
+    def _unsubscribe(self, ids: Any) -> Updates:
         numbers, rejects = ending(ids, self._registry)
         with self._guard.applying("unsubscribe_many"):
             self._end(numbers)
@@ -226,12 +269,12 @@ class Broker:
         return self._relocate(one_move(Move(id, lon, lat, region), self._movable))
 
     @one_at_a_time
-    def move_many(self, moves: Iterable[Any] | pa.Table | pa.RecordBatch) -> Updates:
-        """Move many in turn: `Move` objects, JSON forms, or an Arrow table.
+    def move_many(self, moves: Rows) -> Updates:
+        """Move many in turn: `Move` objects, JSON forms, an Arrow table or a frame.
 
         A table has `id` and either `lon, lat` or a region, as GeoJSON in `region` or as the four sides of a box.
         """
-        return self._relocate(*many_moves(moves, self._movable))
+        return self._in_turn("moves", moves, lambda part: self._relocate(*many_moves(part, self._movable)))
 
     @property
     def _movable(self) -> Movable:
@@ -247,7 +290,7 @@ class Broker:
     def _move(self, kind: Kind, slots: Ints, moves: Moves) -> tuple[Kind, Changes]:
         with self._tables[kind].moving(slots, moves.goals) as before:
             changes = self._engines[kind].move(slots, before)
-        return kind, self._in_order(kind, changes._replace(events=rows_that_moved(changes.slots, slots, moves.rows)))
+        return kind, self._in_order(kind, changes._replace(events=rows_of_slots(changes.slots, slots, moves.rows)))
 
     # Subscriptions that go to another broker
 
@@ -286,19 +329,25 @@ class Broker:
     # Messages and time
 
     @one_at_a_time
-    def publish(self, messages: Message | Mapping[str, Any] | Iterable[Any] | pa.Table | pa.RecordBatch) -> Updates:
-        """Take in one message, or a batch: `Message` objects, JSON forms, or an Arrow table of their columns.
+    def publish(self, messages: Message | Mapping[str, Any] | Rows) -> Updates:
+        """Take in one message, or a batch: `Message` objects, JSON forms, an Arrow table of their columns or a frame.
+
+        A stream (a record batch reader, a DuckDB relation) is read and published batch by batch; if reading it fails,
+        the batches before were published.
 
         Raises
         ------
         InvalidInput
-            For a single message that cannot be honoured. In a batch such rows are in `Updates.rejects`.
+            For a single message that cannot be honoured, and for what is neither rows nor columns. In a batch rows
+            that cannot be honoured are in `Updates.rejects`.
 
         Messages that are late are no error: `Updates.late` tells which, and why.
         """
-        single = is_a(messages, Message | Mapping)
-        if single:
-            messages = [checked_message(messages, self.space, self._live.table.ids.type)]
+        if is_a(messages, Message | Mapping):
+            return self._publish([checked_message(messages, self.space, self._live.table.ids.type)], single=True)
+        return self._in_turn("messages", messages, self._publish)
+
+    def _publish(self, messages: Any, single: bool = False) -> Updates:
         batch = decode_messages(messages, self.space, self._live.table.ids.type)
         with self._guard.applying("publish"):
             updates, refused, late = self._take_in(batch)
@@ -323,7 +372,7 @@ class Broker:
                 clock = int(steps.clocks[np.searchsorted(steps.rows, part.rows[row])])
                 error = lateness(int(part.ts[row]), int(part.expires[row]), clock, self.window)
                 late.append(Reject(int(part.rows[row]), error.field, str(error)))
-            updates.append(self._take(steps))
+            updates.append(self._take(steps, steps.rows))
             at += part.x.size
         return updates, refused, late
 
@@ -334,15 +383,16 @@ class Broker:
         with self._guard.applying("advance"):
             return self._take(self._live.advance(to))
 
-    def _take(self, steps: Steps) -> Updates:
-        """Let every engine see these events, then forget what ended."""
+    def _take(self, steps: Steps, rows: Longs | None = None) -> Updates:
+        """Let every engine see these events, which rows of a batch caused, then forget what ended."""
         emitted = []
         for kind, engine in self._engines.items():
             changes = engine.publish(steps)
             emitted.append((kind, self._in_order(kind, changes) if engine.keeps_results else changes))
-        updates = self._updates(emitted, clocks=steps.clocks)
+        updates = self._updates(emitted, clocks=steps.clocks, rows=rows)
         ended = self._registry.ended(self._live.clock)
         if ended.size:
+            updates.ended = self._registry.ids.to_arrow(ended).to_pylist()
             self._end(ended)
         self._live.release(steps)
         self._vacuum.sweep()
@@ -376,21 +426,50 @@ class Broker:
         return self._engines[kind].keeps_results
 
     def _updates(
-        self, emitted: Iterable[tuple[Kind, Changes]], rejects: Iterable[Reject] = (), clocks: Array | None = None
+        self,
+        emitted: Iterable[tuple[Kind, Changes]],
+        rejects: Iterable[Reject] = (),
+        clocks: Array | None = None,
+        rows: Longs | None = None,
     ) -> Updates:
         clocks = np.array([self._live.clock]) if clocks is None else clocks
         placed = [(self._tables[kind], changes) for kind, changes in emitted]
-        return to_updates(placed, clocks, self._registry, self._live.table, list(rejects))
+        return to_updates(placed, clocks, self._registry, self._live.table, list(rejects), rows)
 
     # Questions
 
     @one_at_a_time
-    def results(self, id: str | int) -> list[tuple[str | int, float | None]]:
-        """The result of a subscription now: (message id, score), best first; `Within` newest first, with no scores."""
+    def results(self, id: str | int) -> Results:
+        """The result of a subscription now: (message id, score), best first; `Within` newest first, with no scores.
+
+        A list, with `to_arrow()`, `to_pandas()` and `to_polars()` for tables of it.
+        """
         kind, slot = self._registry.where(self._number(id))
         found, scores = self._engines[kind].result(slot)
-        ids = self._live.table.ids.to_arrow(found).to_pylist()
-        return [(id, None if np.isnan(score) else float(score)) for id, score in zip(ids, scores, strict=True)]
+        ids = self._live.table.ids.to_arrow(found)
+        pairs = zip(ids.to_pylist(), scores, strict=True)
+        return Results(((id, None if np.isnan(score) else float(score)) for id, score in pairs), ids.type)
+
+    @one_at_a_time
+    def subscriptions(self) -> pa.Table:
+        """All subscriptions in the order of their registration, as a table that `subscribe_many` takes.
+
+        They ask the same questions, but are not written as they were: an expression is in its normal form, such as
+        ``a b NOT c OR d``, and boxes are in four columns. `keywords` holds texts. If a list of words cannot be said in
+        a text, the column holds lists; or, if there are expressions beside it, a union of both.
+        """
+        return subscription_table(self._registry.in_order(), self.parts)
+
+    @one_at_a_time
+    def subscription(self, id: str | int) -> Subscription:
+        """One subscription, as it stands now: moves have changed its place.
+
+        Raises
+        ------
+        UnknownId
+            If there is no such subscription.
+        """
+        return one_subscription(self._number(id), self.parts)
 
     @one_at_a_time
     def explain(self, id: str | int, message_id: str | int) -> Explanation:

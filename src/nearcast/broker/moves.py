@@ -11,10 +11,10 @@ import pyarrow as pa
 from nearcast.broker.registry import Registry, unknown
 from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.arrow_checks import is_simple
-from nearcast.columns.arrow_rows import as_table, is_sound, mappings, rows_of
+from nearcast.columns.arrow_rows import as_table, is_sound, mappings, refuse_strangers, rows_of
 from nearcast.columns.decode_moves import Moves, from_objects, sure_moves
 from nearcast.errors import InvalidInput
-from nearcast.model.checks import plain_copy, refusal
+from nearcast.model.checks import is_a, plain_copy, refusal
 from nearcast.model.codec import move_from_json
 from nearcast.model.event import Move
 from nearcast.model.kinds import Kind
@@ -88,11 +88,15 @@ def many_moves(source: Any, movable: Movable) -> tuple[list[Moves], list[Reject]
     given: list[tuple[int, Move]] = []
     good: list[tuple[int, Move]] = []
     rejects: list[Reject] = []
+    strangers: list[Any] = []
     for row, value in rest:
         try:
             given.append((row, _as_move(value)))
         except InvalidInput as error:
             rejects.append(Reject(row, error.field, str(error)))
+            if not is_a(value, Move | Mapping):
+                strangers.append(value)
+    refuse_strangers("moves", strangers, len(given) + len(rejects), "a Move or a mapping")
     numbers = movable.registry.find_all([move.id for _, move in given])
     for (row, move), number in zip(given, numbers.tolist(), strict=True):
         refused = movable.refusal(move, number)
@@ -147,8 +151,8 @@ def split_repeats(parts: list[Moves], registry: Registry) -> Iterator[tuple[Kind
             yield Kind(kinds[at[0]]), slots[at], parts[part].take(at - first[part])
 
 
-def rows_that_moved(changed: Ints, slots: Ints, rows: Longs) -> Ints:
-    """For each change, by the slot of its subscription, the row of the batch that moved that slot."""
+def rows_of_slots(changed: Ints, slots: Ints, rows: Longs) -> Ints:
+    """For each change, by the slot of its subscription, the row of the batch that names that slot."""
     order = np.argsort(slots)
     at = order[np.searchsorted(slots, changed, sorter=order)]
     return rows[at].astype(np.int32)

@@ -10,7 +10,7 @@ from nearcast.broker.registry import Registry
 from nearcast.columns.arena import Floats, Ints, Longs, ranges
 from nearcast.columns.message_table import MessageTable
 from nearcast.columns.subscription_tables import PointTable, WithinTable
-from nearcast.columns.updates import Updates
+from nearcast.columns.updates import Origin, Updates
 from nearcast.engines.contract import Changes, together
 from nearcast.jit import kernel
 from nearcast.model.kinds import Kind
@@ -79,8 +79,12 @@ def to_updates(
     registry: Registry,
     messages: MessageTable,
     rejects: Sequence[Reject] = (),
+    rows: Longs | None = None,
 ) -> Updates:
-    """Updates of changes, each in the order of events; `clocks` has the clock after each event."""
+    """Updates of changes, each in the order of events; `clocks` has the clock after each event.
+
+    `rows` has the row of the batch that caused each event; without it events are rows.
+    """
     emitting = [(table, changes) for table, changes in emitted if changes.slots.size]
     if not emitting:
         return Updates.none(rejects, registry.ids.arrow_type, messages.ids.arrow_type)
@@ -97,4 +101,8 @@ def to_updates(
         changes.scores,
         clocks.take(changes.events),
         rejects,
+        Origin(
+            changes.events.astype(np.int64) if rows is None else rows.take(changes.events),
+            messages.layout.rows["sequence"][changes.messages],  # `take` would copy the whole column first
+        ),
     )

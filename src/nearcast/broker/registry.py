@@ -20,6 +20,16 @@ def unknown(id: object) -> UnknownId:
     return UnknownId("id", id, "must be the id of a subscription")
 
 
+def ranks_of(parts: Sequence[Longs]) -> list[Longs]:
+    """For the rows of every part, their places in the order of all rows."""
+    if len(parts) < 2:
+        return [np.argsort(np.argsort(rows)) for rows in parts]
+    rows = np.concatenate(parts)
+    ranks = np.empty(rows.size, dtype=np.int64)
+    ranks[np.argsort(rows)] = np.arange(rows.size)
+    return np.split(ranks, np.cumsum([part.size for part in parts])[:-1])
+
+
 class Registry:
     """All subscriptions of a broker by number; each has a `Kind` and a slot in its table."""
 
@@ -59,17 +69,27 @@ class Registry:
             numbers[fitting] = self.find_many(pa.array([ids[at] for at in fitting]))
         return numbers
 
-    def add(self, ids: pa.Array, kind: Kind) -> Ints:
-        """Numbers for new ids; `place` must follow."""
+    def add(self, ids: pa.Array, kind: Kind, ranks: Longs | None = None) -> Ints:
+        """Numbers for new ids; `place` must follow.
+
+        `ranks` has their places among all that are registered together, kind by kind; `pass_ranks` ends it.
+        """
         self.ids.type = self.ids.type or ("integer" if pa.types.is_integer(ids.type) else "string")
         numbers = self.ids.add_many(id_bytes(ids))
         capacity = self.ids.keys.capacity
         self._kinds, self._slots = with_room(self._kinds, capacity), with_room(self._slots, capacity)
         self._serials = with_room(self._serials, capacity)
         self._kinds[numbers] = kind
+        if ranks is not None:
+            self._serials[numbers] = self._next_serial + ranks
+            return numbers
         self._serials[numbers] = np.arange(self._next_serial, self._next_serial + numbers.size)
         self._next_serial += numbers.size
         return numbers
+
+    def pass_ranks(self, n: int) -> None:
+        """This number of ids were registered together."""
+        self._next_serial += n
 
     def place(self, numbers: Ints, slots: Ints, expires: Longs) -> None:
         """Remember the slots of new subscriptions and when they end."""
@@ -92,6 +112,12 @@ class Registry:
         """The slots of these subscriptions, kind by kind."""
         kinds = self._kinds[numbers]
         return [(Kind(kind), self._slots[numbers[kinds == kind]]) for kind in np.unique(kinds)]
+
+    def in_order(self) -> Ints:
+        """The numbers of all subscriptions, in the order of their registration."""
+        numbers = self.ids.keys.numbers()
+        ordered: Ints = numbers[np.argsort(self._serials[numbers])]
+        return ordered
 
     def ended(self, clock: int) -> Ints:
         """Numbers of the subscriptions whose time is over; they are told once."""

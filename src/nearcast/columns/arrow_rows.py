@@ -1,4 +1,4 @@
-"""Batches as callers give them, iterables or Arrow of any type, become rows.
+"""Batches as callers give them, iterables, frames or Arrow of any type, become rows.
 
 Arrow hands over memory that nobody has checked. Before a column is read its offsets are verified; strings that are not
 UTF-8, times out of range and values that Python cannot hold become something that the checks of every row refuse.
@@ -6,13 +6,16 @@ UTF-8, times out of range and values that Python cannot hold become something th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import is_a, raises_again, refusal
+from nearcast.model.frames import ArrowStream, batches_of
+
+Rows = Iterable[Any] | pa.Table | pa.RecordBatch | pa.RecordBatchReader | ArrowStream  # many rows, as callers give them
 
 
 class Unreadable:
@@ -23,6 +26,33 @@ class Unreadable:
 
     def __repr__(self) -> str:
         return self._shown
+
+
+def parts_of(field: str, source: Any) -> Iterator[tuple[int, Any]]:
+    """A batch in parts that are taken in one after another, each with the number of its first row.
+
+    Frames become Arrow, and streams are read as they come; everything else is one part, as it is.
+    """
+    batches = batches_of(field, source)
+    if batches is None:
+        yield 0, source
+        return
+    first = 0
+    for batch in batches:
+        yield first, batch
+        first += len(batch) if isinstance(batch, list | pa.ChunkedArray) else batch.num_rows
+
+
+def refuse_strangers(field: str, strangers: Sequence[Any], n_items: int, rows: str) -> None:
+    """Refuse a batch of which no item is a row, such as the names of columns; a stray one among rows is a reject.
+
+    Raises
+    ------
+    InvalidInput
+        If everything is a stranger; `rows` says what rows are.
+    """
+    if strangers and len(strangers) == n_items:
+        raise InvalidInput(field, strangers[0], f"must be rows, each {rows}; or an Arrow table or a data frame")
 
 
 def rows_of(field: str, source: Any) -> Iterable[Any]:
@@ -44,7 +74,7 @@ def rows_of(field: str, source: Any) -> Iterable[Any]:
             pass
         except Exception as error:
             raise refusal(field, source, error, lambda: iter(source)) from error
-    raise InvalidInput(field, source, "must be many: an iterable or an Arrow table")
+    raise InvalidInput(field, source, "must be many: an iterable of rows, an Arrow table or a data frame")
 
 
 def as_table(field: str, source: Any, names: Sequence[str] | None = None) -> pa.Table | None:

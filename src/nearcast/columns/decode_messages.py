@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.columns.arena import Array, Floats, Longs
-from nearcast.columns.arrow_rows import as_table, is_sound, mappings, rows_of
+from nearcast.columns.arrow_rows import as_table, is_sound, mappings, refuse_strangers, rows_of
 from nearcast.columns.ids import IdBytes, id_bytes, same_type
 from nearcast.columns.times import FOREVER, MISSING
 from nearcast.columns.tokens import Spelled, SpelledMessages, encode, encode_spelled
@@ -121,6 +121,7 @@ def _from_objects(items: Iterable[Any], space: Space, expected: str | None) -> M
     rejects: list[Reject] = []
     rows: list[int] = []
     good: list[Message] = []
+    strangers: list[Any] = []
     for row, item in enumerate(items):
         try:
             message = item if type(item) is Message else _read(item)
@@ -129,9 +130,12 @@ def _from_objects(items: Iterable[Any], space: Space, expected: str | None) -> M
         except Exception as error:
             refused = refusal("message", item, error, partial(_checked, item, space, expected))
             rejects.append(Reject(row, refused.field, str(refused)))
+            if not is_a(item, Message | Mapping):
+                strangers.append(item)
         else:
             rows.append(row)
             good.append(message)
+    refuse_strangers("messages", strangers, len(rejects) + len(rows), "a Message or a mapping")
     keywords = None
     if any(m.keywords is not None for m in good):
         keywords = pa.array([m.keywords for m in good], type=pa.list_(pa.string()))

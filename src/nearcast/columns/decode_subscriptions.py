@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 
 from nearcast.columns.arena import Array, Ints, ranges
 from nearcast.columns.arrow_checks import LARGEST, SIDES, WORDS, Columns, is_simple
-from nearcast.columns.arrow_rows import as_table, is_sound, mappings, rows_of
+from nearcast.columns.arrow_rows import as_table, is_sound, mappings, refuse_strangers, rows_of
 from nearcast.columns.ids import bulk_id_type, id_type, same_type
 from nearcast.columns.regions import box_rows, region_rows
 from nearcast.columns.subscription_tables import PointRows, WithinRows
 from nearcast.columns.times import FOREVER
 from nearcast.errors import InvalidInput
-from nearcast.model.checks import plain_copy, refusal
+from nearcast.model.checks import is_a, plain_copy, refusal
 from nearcast.model.codec import subscription_from_json
 from nearcast.model.kinds import Kind
 from nearcast.model.query import MATCHES, MEASURES, Nearest, Similar, Subscription, TopK, Within
@@ -128,6 +128,7 @@ def decode_subscriptions(source: Any, rules: Rules) -> SubscriptionBatch:
 
 def _from_objects(rows: Iterable[tuple[int, Any]], rules: Rules) -> SubscriptionBatch:
     rejects: list[Reject] = []
+    strangers: list[Any] = []
     good: dict[Kind, list[tuple[int, Subscription]]] = {kind: [] for kind in Kind}
     for row, item in rows:
         try:
@@ -135,11 +136,19 @@ def _from_objects(rows: Iterable[tuple[int, Any]], rules: Rules) -> Subscription
             check_subscription(subscription, rules)
         except InvalidInput as error:
             rejects.append(Reject(row, error.field, str(error)))
+            if not _is_row(item):
+                strangers.append(item)
         else:
             rules = rules._replace(id_type=id_type(subscription.id))
             good[Kind.of(subscription.query.kind)].append((row, subscription))
+    n_items = len(rejects) + sum(map(len, good.values()))
+    refuse_strangers("subscriptions", strangers, n_items, "a Subscription, (id, query[, expires]) or a mapping")
     parts = [_part(kind, found, rules.space) for kind, found in good.items() if found]
     return SubscriptionBatch(parts, rejects)
+
+
+def _is_row(item: Any) -> bool:
+    return is_a(item, Subscription | Mapping) or (is_a(item, tuple) and 2 <= tuple.__len__(item) <= 3)
 
 
 def _part(kind: Kind, found: list[tuple[int, Subscription]], space: Space) -> Part:

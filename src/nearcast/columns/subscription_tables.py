@@ -34,6 +34,7 @@ from nearcast.text.vocabulary import Terms, Vocabulary
 from nearcast.text.words import Words
 
 NO_SUBSCRIPTION = -1
+NOTHING_BEFORE = -1  # `since` of a subscription without backfill that came before all messages; 0 is one with backfill
 ENDED = -(2**63)  # expiry of a free slot: no clock stands before it, and no subscription is taken that ends then
 _NO_COUNTS: Ints = np.zeros(0, dtype=np.int32)
 

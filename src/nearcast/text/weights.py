@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from nearcast.errors import InvalidInput, shown
 from nearcast.jit import kernel
 from nearcast.model.checks import is_a, refusal, string
+from nearcast.model.frames import ArrowStream, batches_of
 from nearcast.model.words import fold
 from nearcast.text.key_kernels import Numbers
 from nearcast.text.key_table import Keys, State
@@ -59,30 +60,25 @@ class Weights:
         return cls()
 
     @classmethod
-    def fit(cls, texts: Iterable[str | Sequence[str] | None] | pa.Array | pa.ChunkedArray) -> Self:
+    def fit(cls, texts: Iterable[str | Sequence[str] | None] | pa.Array | pa.ChunkedArray | ArrowStream) -> Self:
         """Weights over a corpus: texts, lists of keywords, or an Arrow column of either; nulls are not texts.
+
+        Of an Arrow table, a data frame or a stream it is the column `text`, and `keywords` where that is null; or the
+        only column.
 
         Raises
         ------
         InvalidInput
-            A single string, or something that is neither a text nor a list of keywords.
+            A single string, something that is neither a text nor a list of keywords, or a table without them.
         """
-        if is_a(texts, str | bytes | Mapping) or not is_a(texts, Iterable):
-            raise InvalidInput("texts", texts, "must be many texts, not one")
+        batches = iter([texts]) if is_a(texts, pa.Table | pa.RecordBatch) else batches_of("texts", texts)
         weights = cls()
         counts = _Counts(weights._keys)
-        if is_a(texts, pa.Array | pa.ChunkedArray):
-            texts = _plain(texts)
-            for start in range(0, len(texts), _ROWS):
-                rows = texts[start : start + _ROWS]
-                counts.add(_words_of_column(rows), len(rows) - rows.null_count)
-        else:
-            left = _iterator(texts)
-            while batch := [_checked(text) for text in islice(left, _ROWS)]:
-                plain = [text for text in batch if isinstance(text, str)]
-                lists = [text for text in batch if text is not None and not isinstance(text, str)]
-                counts.add(tokenise(pa.array(plain, pa.large_string())), len(plain))
-                counts.add(from_lists(pa.array(lists, pa.large_list(pa.large_string()))), len(lists))
+        if batches is None:
+            counts.add_all(texts)
+        for batch in batches or ():
+            for texts in _corpus(batch):
+                counts.add_all(texts)
         weights._set(counts.n_texts, counts.n_rows[: weights._keys.capacity])
         return weights
 
@@ -131,6 +127,23 @@ class _Counts:
         self._row = 1  # 0 is no row
         self._keys = keys
 
+    def add_all(self, texts: Any) -> None:
+        """Count texts and lists of keywords, or an Arrow column of either."""
+        if is_a(texts, str | bytes | Mapping) or not is_a(texts, Iterable):
+            raise InvalidInput("texts", texts, "must be many texts, not one")
+        if is_a(texts, pa.Array | pa.ChunkedArray):
+            texts = _plain(texts)
+            for start in range(0, len(texts), _ROWS):
+                rows = texts[start : start + _ROWS]
+                self.add(_words_of_column(rows), len(rows) - rows.null_count)
+            return
+        left = _iterator(texts)
+        while batch := [_checked(text) for text in islice(left, _ROWS)]:
+            plain = [text for text in batch if isinstance(text, str)]
+            lists = [text for text in batch if text is not None and not isinstance(text, str)]
+            self.add(tokenise(pa.array(plain, pa.large_string())), len(plain))
+            self.add(from_lists(pa.array(lists, pa.large_list(pa.large_string()))), len(lists))
+
     def add(self, words: Words, n_texts: int) -> None:
         """Count the rows of `words`, `n_texts` of which are texts."""
         terms = self._keys.add_many(words.data, words.word_start)
@@ -140,6 +153,26 @@ class _Counts:
         count_rows(terms, words.row_start, self._row, self._last_row, self.n_rows)
         self._row += len(words.row_start) - 1
         self.n_texts += n_texts
+
+
+def _corpus(batch: Any) -> Iterator[Any]:
+    """The texts of a batch of rows, and the keywords of the rows that have no text."""
+    if isinstance(batch, pa.ChunkedArray):
+        yield batch
+    elif isinstance(batch, list):
+        yield [row.get("keywords") if row.get("text") is None else row["text"] for row in batch]
+    else:
+        has = batch.schema.get_field_index
+        text, keywords = has("text"), has("keywords")
+        if text < 0 and keywords < 0:
+            if batch.num_columns != 1:
+                raise InvalidInput("texts", batch.schema.names, "must have a column text or keywords, or one column")
+            text = 0
+        if text >= 0:
+            yield batch.column(text)
+        if keywords >= 0:
+            lists = batch.column(keywords)
+            yield lists if text < 0 else lists.filter(batch.column(text).is_null())
 
 
 def _checked(text: Any) -> str | list[str] | None:
