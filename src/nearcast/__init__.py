@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         DuplicateId,
         InvalidInput,
         NearcastError,
+        NearcastWarning,
         NestedCall,
         SetupError,
         SnapshotError,
@@ -60,6 +61,7 @@ __all__ = [
     "InvalidInput",
     "Message",
     "NearcastError",
+    "NearcastWarning",
     "Nearest",
     "NearestSettings",
     "NestedCall",
@@ -92,8 +94,8 @@ _NAMES = {
     "engines.topk": ("SkypeSettings",),
     "engines.within": ("ApTreeSettings",),
     "errors": (
-        "BrokenBroker", "DuplicateId", "InvalidInput", "NearcastError", "NestedCall", "SetupError", "SnapshotError",
-        "UnknownId",
+        "BrokenBroker", "DuplicateId", "InvalidInput", "NearcastError", "NearcastWarning", "NestedCall", "SetupError",
+        "SnapshotError", "UnknownId",
     ),
     "model": (
         "Box", "Circle", "Message", "Nearest", "Polygon", "Reject", "Similar", "Subscription", "TopK", "Update",

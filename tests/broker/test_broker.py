@@ -211,10 +211,14 @@ BAD_MESSAGES: list[tuple[dict[str, Any], str, str]] = [
     ({"keywords": ["a"]}, "keywords", "keywords must be left out when text is given, got ['a']"),
     ({"text": None, "keywords": ["a", None]}, "keywords", "keywords must hold strings only, got None"),
     ({"text": None, "keywords": {"a": 1}}, "keywords", "keywords must be a list of strings, got {'a': 1}"),
-    ({"ts": 1.5}, "ts", "ts must be a whole number, got 1.5"),
-    ({"ts": True}, "ts", "ts must be a whole number, got True"),
+    ({"ts": 1.5}, "ts", "ts must be whole epoch milliseconds, a datetime or an ISO 8601 string, got 1.5"),
+    ({"ts": True}, "ts", "ts must be whole epoch milliseconds, a datetime or an ISO 8601 string, got True"),
     ({"ts": HUGE}, "ts", f"ts must be <= {2**62}, got 1000"),
-    ({"expires": NAN}, "expires", "expires must be a whole number, got nan"),
+    (
+        {"expires": NAN},
+        "expires",
+        "expires must be whole epoch milliseconds, a datetime or an ISO 8601 string, got nan",
+    ),
     ({"ts": 1000 + 5 + 60_001}, "ts", "ts must be at most 60 seconds ahead of the clock, got 61006"),
     ({"id": "3"}, "id", "id must not be the id of a live message, got '3'"),
 ]

@@ -148,5 +148,8 @@ def test_subscription_refuses() -> None:
     make: Callable[..., Subscription] = lambda **given: Subscription(**{"id": 1, "query": TopK(1, 2, "a"), **given})  # noqa: E731
     assert refusal(make, id=None) == "id must be a string or a whole number, got None"
     assert refusal(make, query="a") == "query must be a Within, Similar, TopK or Nearest, got 'a'"
-    assert refusal(make, expires=5.0) == "expires must be a whole number, got 5.0"
+    assert (
+        refusal(make, expires=5.0)
+        == "expires must be whole epoch milliseconds, a datetime or an ISO 8601 string, got 5.0"
+    )
     assert refusal(make, expires=2**63) == f"expires must be <= {2**63 - 1}, got {2**63}"

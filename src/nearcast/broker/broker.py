@@ -30,6 +30,7 @@ from nearcast.broker.registry import Registry, unknown
 from nearcast.broker.rejects import ending, lateness, new_ids_only, refusal
 from nearcast.broker.stats import stats
 from nearcast.broker.structure import check_structure
+from nearcast.broker.time_unit import TimeUnit
 from nearcast.broker.transfer import adopt_rows, check_copied, export_rows
 from nearcast.broker.vacuum import Vacuum
 from nearcast.columns.arena import Array, Ints, State
@@ -41,8 +42,9 @@ from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.columns.updates import Updates
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, difference
 from nearcast.errors import DuplicateId, InvalidInput, SnapshotError, UnknownId
-from nearcast.model.checks import instant, is_a
+from nearcast.model.checks import is_a
 from nearcast.model.event import Move
+from nearcast.model.instant import TimeValue, instant
 from nearcast.model.kinds import Kind
 from nearcast.model.message import Message
 from nearcast.model.query import Query, Subscription
@@ -102,6 +104,7 @@ class Broker:
             raise InvalidInput("weights", weights, "must be Weights or None")
         chosen = check_choice(engines)
         self._guard = Guard()
+        self._time_unit = TimeUnit()
         self.space = space
         self.window = window
         self._vocabulary = Vocabulary(weights)
@@ -125,7 +128,7 @@ class Broker:
     # Subscriptions
 
     @one_at_a_time
-    def subscribe(self, id: str | int, query: Query, expires: int | None = None) -> Updates:
+    def subscribe(self, id: str | int, query: Query, expires: TimeValue | None = None) -> Updates:
         """Register a subscription; returns the live messages that it starts with as ``+``.
 
         Raises
@@ -300,6 +303,7 @@ class Broker:
         if single:
             messages = [checked_message(messages, self.space, self._live.table.ids.type)]
         batch = decode_messages(messages, self.space, self._live.table.ids.type)
+        self._time_unit.look(batch.ts)
         with self._guard.applying("publish"):
             updates, refused, late = self._take_in(batch)
         if single and refused:
@@ -328,9 +332,10 @@ class Broker:
         return updates, refused, late
 
     @one_at_a_time
-    def advance(self, ts: int) -> Updates:
-        """Move the clock; backwards it does nothing."""
+    def advance(self, ts: TimeValue) -> Updates:
+        """Move the clock, to epoch milliseconds, a datetime or an ISO 8601 string; backwards it does nothing."""
         to = instant("ts", ts)
+        self._time_unit.look_at(to)
         with self._guard.applying("advance"):
             return self._take(self._live.advance(to))
 

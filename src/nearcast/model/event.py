@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nearcast.errors import InvalidInput
-from nearcast.model.checks import identity, instant, is_a, number, plain_copy
+from nearcast.model.checks import identity, is_a, number, plain_copy
+from nearcast.model.instant import optional_instant
 from nearcast.model.message import Message
 from nearcast.model.query import Subscription
 from nearcast.model.region import Box, Circle, Polygon, Region
@@ -25,7 +26,7 @@ class Publish:
         if not is_a(self.message, Message):
             raise InvalidInput("message", self.message, "must be a Message")
         if self.ts is not None:
-            object.__setattr__(self, "ts", instant("ts", self.ts))
+            object.__setattr__(self, "ts", optional_instant("ts", self.ts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Subscribe:
         if not is_a(self.subscription, Subscription):
             raise InvalidInput("subscription", self.subscription, "must be a Subscription")
         if self.ts is not None:
-            object.__setattr__(self, "ts", instant("ts", self.ts))
+            object.__setattr__(self, "ts", optional_instant("ts", self.ts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Unsubscribe:
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", identity("id", self.id))
         if self.ts is not None:
-            object.__setattr__(self, "ts", instant("ts", self.ts))
+            object.__setattr__(self, "ts", optional_instant("ts", self.ts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class Move:
                     raise InvalidInput(name, None, "is required when there is no region")
                 object.__setattr__(self, name, number(name, getattr(self, name)))
         if self.ts is not None:
-            object.__setattr__(self, "ts", instant("ts", self.ts))
+            object.__setattr__(self, "ts", optional_instant("ts", self.ts))
 
 
 Event = Publish | Subscribe | Unsubscribe | Move

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import flag, identity, is_a, number, one_of, plain_copy, string, strings, unit, whole
 from nearcast.model.expression import Clause, clauses, parse
+from nearcast.model.instant import TimeValue, optional_expiry
 from nearcast.model.region import Box, Circle, Polygon, Region
 from nearcast.model.words import words_in, words_of
 
@@ -204,7 +205,7 @@ class Subscription:
     query
         A `Within`, `Similar`, `TopK` or `Nearest`.
     expires
-        Epoch milliseconds at which it ends; None means never.
+        When it ends: epoch milliseconds, a datetime or whatever else a message's `ts` may be; None means never.
 
     Raises
     ------
@@ -216,6 +217,10 @@ class Subscription:
     query: Query
     expires: int | None = None
 
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(self, id: str | int, query: Query, expires: TimeValue | None = None) -> None: ...
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", identity("id", self.id))
         query = plain_copy("query", self.query, (Within, Similar, TopK, Nearest))
@@ -223,7 +228,7 @@ class Subscription:
             raise InvalidInput("query", self.query, "must be a Within, Similar, TopK or Nearest")
         object.__setattr__(self, "query", query)
         if self.expires is not None:
-            object.__setattr__(self, "expires", whole("expires", self.expires))
+            object.__setattr__(self, "expires", optional_expiry("expires", self.expires))
 
 
 def _check_place_and_words(query: Similar | TopK | Nearest) -> None:
