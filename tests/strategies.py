@@ -183,9 +183,13 @@ def make_corpus(source: Source) -> Corpus:
     return [make_words(source, 3) if one_in(4, source) else make_text(source) for _ in range(source.pick(range(6)))]
 
 
+MARKS = str.maketrans("", "", '"*~\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}')
+
+
 def make_keywords(source: Source) -> str | tuple[str, ...]:
-    """At least one word, as a list or as plain text."""
-    some = (source.pick(VOCABULARY), *make_words(source, source.pick((0, 1, 2))))
+    """At least one word, as a list or as plain text; what queries refuse in words is left out."""
+    more = (word.translate(MARKS) for word in make_words(source, source.pick((0, 1, 2))))
+    some = (source.pick(VOCABULARY), *more)
     return some if one_in(2, source) else " ".join(some)
 
 

@@ -255,6 +255,7 @@ def _sure_within(columns: Columns, rows: Array, rules: Rules) -> Part:
         columns.words(),
     )
     ids, good = columns.ids(), columns.good
+    columns.hint_at_operators()
     positive = words.filter(pa.array(good))
     offsets = np.repeat(
         np.concatenate([[0], np.cumsum(pc.list_value_length(positive).to_numpy(zero_copy_only=False))]), 2

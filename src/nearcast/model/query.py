@@ -10,6 +10,7 @@ from nearcast.errors import InvalidInput
 from nearcast.model.checks import flag, identity, is_a, number, one_of, plain_copy, string, strings, unit, whole
 from nearcast.model.expression import Clause, clauses, parse
 from nearcast.model.instant import TimeValue, optional_expiry
+from nearcast.model.malformed import hint_at_operators, refuse_marks
 from nearcast.model.region import Box, Circle, Polygon, Region
 from nearcast.model.words import words_in, words_of
 
@@ -57,6 +58,7 @@ class Within:
         put(self, "keywords", _kept_keywords(self.keywords))
         if isinstance(self.keywords, str):
             put(self, "clauses", clauses(parse(self.keywords)))
+            hint_at_operators(self.keywords)
         else:
             put(self, "clauses", (Clause(tuple(sorted(set(_words(self.keywords)))), ()),))
         put(self, "backfill", flag("backfill", self.backfill))
@@ -243,7 +245,9 @@ def _check_place_and_words(query: Similar | TopK | Nearest) -> None:
 def _kept_keywords(keywords: Any) -> str | tuple[str, ...]:
     if keywords is None:
         raise InvalidInput("keywords", None, "is required")
-    return string("keywords", keywords) if is_a(keywords, str) else strings("keywords", keywords)
+    kept = string("keywords", keywords) if is_a(keywords, str) else strings("keywords", keywords)
+    refuse_marks(kept)
+    return kept
 
 
 def _words(keywords: str | Sequence[str]) -> tuple[str, ...]:
