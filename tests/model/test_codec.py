@@ -276,9 +276,9 @@ def test_region_forms() -> None:
 @pytest.mark.parametrize(
     ("obj", "rule"),
     [
-        (5, "must be a bbox, a Polygon or a Circle"),
-        ("5", "must be a bbox, a Polygon or a Circle"),
-        (None, "must be a bbox, a Polygon or a Circle"),
+        (5, "must be a Box, Circle, Polygon or MultiPolygon, a bbox, GeoJSON or a geometry"),
+        ("5", "must be a Box, Circle, Polygon or MultiPolygon, a bbox, GeoJSON or a geometry"),
+        (None, "must be a Box, Circle, Polygon or MultiPolygon, a bbox, GeoJSON or a geometry"),
         ("[1, 2", "must be JSON when it is a string"),
         ("[" * 100_000, "must be JSON when it is a string"),
         ([1, 2, 3], "is malformed (bbox must be [min_lon, min_lat, max_lon, max_lat], got [1, 2, 3])"),
@@ -286,8 +286,8 @@ def test_region_forms() -> None:
         ("[0, NaN, 1, 1]", "is malformed (min_lat must be finite, got nan)"),
         ([0, None, 1, 1], "is malformed (min_lat must be a number, got None)"),
         ({}, "is malformed (type is required, got None)"),
-        ({"type": "MultiPolygon"}, "is malformed (type must be one of Polygon, Circle, got 'MultiPolygon')"),
-        ({"type": ["Circle"]}, "is malformed (type must be one of Polygon, Circle, got ['Circle'])"),
+        ({"type": "MultiPolygon"}, "is malformed (coordinates is required, got None)"),
+        ({"type": ["Circle"]}, "is malformed (type must be one of Polygon, MultiPolygon, Circle, got ['Circle'])"),
         ({"type": "Circle", "radius": 5}, "is malformed (coordinates is required, got None)"),
         ({"type": "Circle", "coordinates": [1, 2]}, "is malformed (radius is required, got None)"),
         ({**CIRCLE, "radius": -5}, "is malformed (radius must be >= 0, got -5)"),

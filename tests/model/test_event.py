@@ -45,8 +45,8 @@ def test_refusals() -> None:
     assert refusal(Move, "ann", float("nan"), 1) == "lon must be finite, got nan"
     assert refusal(Move, "ann", 1, None, BOX) == "lon must be left out when a region is given, got 1"
     assert refusal(Move, "ann", None, 2, BOX) == "lat must be left out when a region is given, got 2"
-    assert refusal(Move, "ann", None, None, [0, 0, 1, 1]) == (
-        "region must be a Box, Circle or Polygon, got [0, 0, 1, 1]"
+    assert refusal(Move, "ann", None, None, 5) == (
+        "region must be a Box, Circle, Polygon or MultiPolygon, a bbox, GeoJSON or a geometry, got 5"
     )
     assert (
         refusal(Move, "ann", 1, 2, None, True)

@@ -44,11 +44,11 @@ from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, differ
 from nearcast.errors import DuplicateId, InvalidInput, SnapshotError, UnknownId
 from nearcast.model.checks import is_a
 from nearcast.model.event import Move
+from nearcast.model.geojson import RegionValue
 from nearcast.model.instant import TimeValue, instant
 from nearcast.model.kinds import Kind
 from nearcast.model.message import Message
 from nearcast.model.query import Query, Subscription
-from nearcast.model.region import Region
 from nearcast.model.update import Reject
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary
@@ -217,7 +217,7 @@ class Broker:
 
     @one_at_a_time
     def move(
-        self, id: str | int, lon: float | None = None, lat: float | None = None, region: Region | None = None
+        self, id: str | int, lon: float | None = None, lat: float | None = None, region: RegionValue | None = None
     ) -> Updates:
         """Give a subscription another place, or a `Within` another region; returns what leaves and what enters.
 

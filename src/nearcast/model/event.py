@@ -6,13 +6,15 @@ The `ts` of the last three only says where among the messages they belong; it do
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nearcast.errors import InvalidInput
-from nearcast.model.checks import identity, is_a, number, plain_copy
-from nearcast.model.instant import optional_instant
+from nearcast.model.checks import identity, is_a, number
+from nearcast.model.geojson import RegionValue, as_region
+from nearcast.model.instant import TimeValue, optional_instant
 from nearcast.model.message import Message
 from nearcast.model.query import Subscription
-from nearcast.model.region import Box, Circle, Polygon, Region
+from nearcast.model.region import Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +68,21 @@ class Move:
     region: Region | None = None
     ts: int | None = None
 
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(
+            self,
+            id: str | int,
+            lon: float | None = None,
+            lat: float | None = None,
+            region: RegionValue | None = None,
+            ts: TimeValue | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", identity("id", self.id))
         if self.region is not None:
-            region = plain_copy("region", self.region, (Box, Circle, Polygon))
-            if region is None:
-                raise InvalidInput("region", self.region, "must be a Box, Circle or Polygon")
-            object.__setattr__(self, "region", region)
+            object.__setattr__(self, "region", as_region(self.region))
             for name in ("lon", "lat"):
                 if getattr(self, name) is not None:
                     raise InvalidInput(name, getattr(self, name), "must be left out when a region is given")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import flag, identity, is_a, number, one_of, plain_copy, string, strings, unit, whole
 from nearcast.model.expression import Clause, clauses, parse
+from nearcast.model.geojson import RegionValue, as_region
 from nearcast.model.instant import TimeValue, optional_expiry
 from nearcast.model.malformed import hint_at_operators, refuse_marks
-from nearcast.model.region import Box, Circle, Polygon, Region
+from nearcast.model.region import Region
 from nearcast.model.words import words_in, words_of
 
 MEASURES = ("weighted", "overlap", "jaccard", "dice", "cosine")
@@ -26,7 +27,8 @@ class Within:
     Parameters
     ----------
     region
-        A `Box`, `Circle` or `Polygon`.
+        A `Box`, `Circle`, `Polygon` or `MultiPolygon`; a bbox of four numbers, GeoJSON, or anything with a
+        `__geo_interface__`, such as a geometry of shapely, becomes one.
     keywords
         A list (all of them must be there; folded, not cut) or an expression: ``"fire OR smoke"``.
     backfill
@@ -39,7 +41,7 @@ class Within:
 
     Examples
     --------
-    >>> Within(Box(-74.0, 40.7, -73.9, 40.8), "fire AND NOT camp").clauses
+    >>> Within((-74.0, 40.7, -73.9, 40.8), "fire AND NOT camp").clauses
     (Clause(positive=('fire',), negative=('camp',)),)
     """
 
@@ -49,12 +51,13 @@ class Within:
     backfill: bool = True
     clauses: tuple[Clause, ...] = field(init=False, repr=False, compare=False)
 
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(self, region: RegionValue, keywords: str | Iterable[str], backfill: bool = True) -> None: ...
+
     def __post_init__(self) -> None:
         put = object.__setattr__
-        region = plain_copy("region", self.region, (Box, Circle, Polygon))
-        if region is None:
-            raise InvalidInput("region", self.region, "must be a Box, Circle or Polygon")
-        put(self, "region", region)
+        put(self, "region", as_region(self.region))
         put(self, "keywords", _kept_keywords(self.keywords))
         if isinstance(self.keywords, str):
             put(self, "clauses", clauses(parse(self.keywords)))
