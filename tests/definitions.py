@@ -26,12 +26,12 @@ from typing import NamedTuple
 
 from nearcast.model.message import Message
 from nearcast.model.query import Nearest, Query, Similar, TopK, Within
-from nearcast.model.region import Box, Circle, Polygon
+from nearcast.model.region import Box, Circle, MultiPolygon, Polygon
 from nearcast.model.update import Update
 
 Id = str | int
 Corpus = Sequence[str | Sequence[str]]
-Region = Box | Circle | Polygon
+Region = Box | Circle | Polygon | MultiPolygon
 Predicate = Callable[[Collection[str]], bool]
 
 TOLERANCE = 1e-9  # scores this near (relative) to a threshold or to each other may fall either way
@@ -218,8 +218,10 @@ class Ground:
             self.check_places([place for ring in rings_of(region) for place in ring])
 
 
-def rings_of(polygon: Polygon) -> list[list[tuple[float, float]]]:
-    """The outer ring and the holes, each closed."""
+def rings_of(polygon: Polygon | MultiPolygon) -> list[list[tuple[float, float]]]:
+    """The outer ring and the holes, each closed; those of every polygon."""
+    if isinstance(polygon, MultiPolygon):
+        return [ring for part in polygon.polygons for ring in rings_of(part)]
     rings = [[(lon, lat) for lon, lat in ring] for ring in (polygon.points, *polygon.holes)]
     return [ring if ring[0] == ring[-1] else [*ring, ring[0]] for ring in rings]
 
@@ -248,6 +250,8 @@ def in_region(ground: Ground, region: Region, lon: float, lat: float) -> tuple[b
         return lon >= region.min_lon or lon <= region.max_lon, True
     if isinstance(region, Polygon):
         return in_polygon(region, lon, lat), True
+    if isinstance(region, MultiPolygon):
+        return any(in_polygon(polygon, lon, lat) for polygon in region.polygons), True
     away = ground.distance(region.lon, region.lat, lon, lat)
     doubt = away.low * (1 - TOLERANCE) <= region.radius < away.high * (1 + TOLERANCE)
     if doubt and ground.metric == "euclidean":

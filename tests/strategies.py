@@ -24,11 +24,11 @@ from hypothesis import strategies as st
 import nearcast as nc
 from nearcast.model.message import Message
 from nearcast.model.query import Nearest, Query, Similar, TopK, Within
-from nearcast.model.region import Box, Circle, Polygon
+from nearcast.model.region import Box, Circle, MultiPolygon, Polygon
 
 T = TypeVar("T")
 Place = tuple[float, float]
-Region = Box | Circle | Polygon
+Region = Box | Circle | Polygon | MultiPolygon
 Draw = Callable[[st.SearchStrategy[T]], T]
 
 DEGREE_M = 6_371_008.8 * math.pi / 180
@@ -183,9 +183,13 @@ def make_corpus(source: Source) -> Corpus:
     return [make_words(source, 3) if one_in(4, source) else make_text(source) for _ in range(source.pick(range(6)))]
 
 
+MARKS = str.maketrans("", "", '"*~\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}')
+
+
 def make_keywords(source: Source) -> str | tuple[str, ...]:
-    """At least one word, as a list or as plain text."""
-    some = (source.pick(VOCABULARY), *make_words(source, source.pick((0, 1, 2))))
+    """At least one word, as a list or as plain text; what queries refuse in words is left out."""
+    more = (word.translate(MARKS) for word in make_words(source, source.pick((0, 1, 2))))
+    some = (source.pick(VOCABULARY), *more)
     return some if one_in(2, source) else " ".join(some)
 
 
@@ -229,8 +233,8 @@ def make_place(source: Source, ground: Ground) -> Place:
 
 
 def make_region(source: Source, ground: Ground) -> Region:
-    """A box, circle or polygon whose border runs through grid points."""
-    shape = source.pick(("box", "circle", "polygon"))
+    """A box, a circle or polygons whose border runs through grid points."""
+    shape = source.pick(("box", "circle", "polygon", "union"))
     x1, y1 = make_place(source, ground)
     if shape == "circle":
         unit = DEGREE_M if ground.metric == "haversine" else 1.0
@@ -240,6 +244,12 @@ def make_region(source: Source, ground: Ground) -> Region:
         across = ground.metric == "haversine" and not one_in(3, source)
         west, east = (max(x1, x2), min(x1, x2)) if across else (min(x1, x2), max(x1, x2))
         return Box(west, min(y1, y2), east, max(y1, y2))
+    if shape == "union":
+        return MultiPolygon([make_polygon(source, ground) for _ in range(source.pick((2, 1, 3)))])
+    return make_polygon(source, ground)
+
+
+def make_polygon(source: Source, ground: Ground) -> Polygon:
     rings = [make_ring(source, ground) for _ in range(source.pick((1, 1, 2)))]
     return Polygon(rings[0], rings[1:])
 

@@ -9,11 +9,14 @@
     ├── NestedCall (RuntimeError)        a call from inside a call of the same broker
     └── SetupError (RuntimeError)        something that must be installed is not
 
-`InvalidInput` and its leaves name the field and the value; `code` is stable and meant for programs.
+`InvalidInput` and its leaves name the field and the value; `code` is stable and meant for programs. `NearcastWarning`
+is no error: something was understood, and most likely meant otherwise.
 """
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import Any
 
 _SHOWN = 80  # characters of an offending value that a message repeats
@@ -113,3 +116,17 @@ class SetupError(NearcastError, RuntimeError):
     """Something that must be installed is not there; the message says what to install."""
 
     code = "setup"
+
+
+class NearcastWarning(UserWarning):
+    """A value that is honoured as it stands, but that most likely means something else."""
+
+    code = "warning"
+
+
+def warn(message: str) -> None:
+    """Warn of what the caller's own line did: the nearest one outside the package."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("nearcast."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, NearcastWarning, stacklevel=level)

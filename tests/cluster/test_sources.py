@@ -185,3 +185,23 @@ def test_a_run_does_not_read_what_it_wrote(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     files = find_files([Input(str(tmp_path), "messages")], [tmp_path / "out"])
     assert [Path(file.path).name for file in files] == ["a.jsonl"]
+
+
+def test_times_of_every_form_in_files(tmp_path: Path) -> None:
+    at = dt.datetime(1969, 12, 31, 23, 59, 59, 999_500, tzinfo=dt.UTC)
+    message = {"id": 1, "lon": 1.0, "lat": 2.0, "text": "x"}
+    lines(tmp_path / "m.jsonl", [{**message, "ts": at.isoformat(), "expires": "1970-01-02"}])
+    (tmp_path / "m.csv").write_text(f"id,lon,lat,text,ts,expires\n1,1,2,x,{at.isoformat()},1970-01-02\n")
+    times = {"ts": pa.array([at], pa.timestamp("us", "Asia/Tokyo")), "expires": pa.array([1], pa.date32())}
+    pq.write_table(pa.table({**{name: [value] for name, value in message.items()}, **times}), tmp_path / "m.parquet")
+    for name in ("m.jsonl", "m.csv", "m.parquet"):
+        (row,) = rows(tmp_path / name)
+        assert (row["event"], row["ts"], row["expires"]) == (PUBLISH, -1, 86_400_000), name
+
+
+def test_the_expiry_of_a_subscription_is_passed_on_as_a_number(tmp_path: Path) -> None:
+    ann = {"id": "ann", "kind": "topk", "lon": 1, "lat": 2, "keywords": "x"}
+    (row,) = rows(
+        lines(tmp_path / "s.jsonl", [{**ann, "expires": "1970-01-02T00:00:00Z", "ts": "1970-01-01"}]), "events"
+    )
+    assert (row["ts"], row["expires"], json.loads(row["spec"])["expires"]) == (0, 86_400_000, 86_400_000)

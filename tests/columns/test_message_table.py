@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
@@ -17,6 +16,7 @@ from nearcast.columns.message_table import MessageTable
 from nearcast.columns.times import FOREVER, MISSING
 from nearcast.errors import InvalidInput
 from nearcast.model.codec import message_to_json
+from nearcast.model.instant import RULE
 from nearcast.model.message import Message
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary
@@ -163,12 +163,16 @@ def test_only_bad_rows(in_table: bool) -> None:
             "text must be valid Unicode (lone surrogate at position 1), got '\\udfff'",
         ),
         ({"id": 1, "lon": 1, "lat": 1, "keywords": 5}, "keywords", "keywords must be a list of strings, got 5"),
-        ({"id": 1, "lon": 1, "lat": 1, "text": "", "ts": 1.0}, "ts", "ts must be a whole number, got 1.0"),
+        (
+            {"id": 1, "lon": 1, "lat": 1, "text": "", "ts": 1.0},
+            "ts",
+            "ts must be whole epoch milliseconds, a datetime or an ISO 8601 string, got 1.0",
+        ),
         ({"id": 1, "lon": 1, "lat": 1, "text": "", "ts": 2**63}, "ts", f"ts must be <= {2**62}, got {2**63}"),
         (
             {"id": 1, "lon": 1, "lat": 1, "text": "", "expires": "5"},
             "expires",
-            "expires must be a whole number, got '5'",
+            "expires must be whole epoch milliseconds, a datetime or an ISO 8601 string, got '5'",
         ),
     ],
 )
@@ -227,10 +231,10 @@ def test_ids_have_the_type_of_those_before_them() -> None:
         ("lat", pa.array([Decimal("1")]), "lat must be a number, got Decimal('1')"),
         ("text", pa.array([5]), "text must be a string, got 5"),
         ("text", pa.array([["a"]]), "text must be a string, got ['a']"),
-        ("ts", pa.array([1.0]), "ts must be a whole number, got 1.0"),
-        ("ts", pa.array([datetime(2020, 1, 1)]), "ts must be a whole number, got datetime.datetime(2020, 1, 1, 0, 0)"),
+        ("ts", pa.array([1.0]), "ts must be whole epoch milliseconds, a datetime or an ISO 8601 string, got 1.0"),
+        ("ts", pa.array([5], pa.time64("us")), f"ts {RULE}, got datetime.time(0, 0, 0, 5)"),
         ("ts", pa.array([2**63], pa.uint64()), f"ts must be <= {2**62}, got {2**63}"),
-        ("expires", pa.array(["1"]), "expires must be a whole number, got '1'"),
+        ("expires", pa.array(["1"]), f"expires {RULE}, got '1'"),
     ],
 )  # fmt: skip
 def test_columns_of_odd_types(name: str, column: pa.Array, reason: str) -> None:

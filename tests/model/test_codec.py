@@ -234,7 +234,10 @@ def test_message_refusals() -> None:
         "text is required when there are no keywords, got None"
     )
     assert str(refusal(message_from_json, {**MESSAGE, "lon": "1"})) == "lon must be a number, got '1'"
-    assert str(refusal(message_from_json, {**MESSAGE, "ts": 5.0})) == "ts must be a whole number, got 5.0"
+    assert (
+        str(refusal(message_from_json, {**MESSAGE, "ts": 5.0}))
+        == "ts must be whole epoch milliseconds, a datetime or an ISO 8601 string, got 5.0"
+    )
 
 
 def test_feature_refusals() -> None:
@@ -273,9 +276,9 @@ def test_region_forms() -> None:
 @pytest.mark.parametrize(
     ("obj", "rule"),
     [
-        (5, "must be a bbox, a Polygon or a Circle"),
-        ("5", "must be a bbox, a Polygon or a Circle"),
-        (None, "must be a bbox, a Polygon or a Circle"),
+        (5, "must be a Box, Circle, Polygon or MultiPolygon, a bbox, GeoJSON or a geometry"),
+        ("5", "must be a Box, Circle, Polygon or MultiPolygon, a bbox, GeoJSON or a geometry"),
+        (None, "must be a Box, Circle, Polygon or MultiPolygon, a bbox, GeoJSON or a geometry"),
         ("[1, 2", "must be JSON when it is a string"),
         ("[" * 100_000, "must be JSON when it is a string"),
         ([1, 2, 3], "is malformed (bbox must be [min_lon, min_lat, max_lon, max_lat], got [1, 2, 3])"),
@@ -283,8 +286,8 @@ def test_region_forms() -> None:
         ("[0, NaN, 1, 1]", "is malformed (min_lat must be finite, got nan)"),
         ([0, None, 1, 1], "is malformed (min_lat must be a number, got None)"),
         ({}, "is malformed (type is required, got None)"),
-        ({"type": "MultiPolygon"}, "is malformed (type must be one of Polygon, Circle, got 'MultiPolygon')"),
-        ({"type": ["Circle"]}, "is malformed (type must be one of Polygon, Circle, got ['Circle'])"),
+        ({"type": "MultiPolygon"}, "is malformed (coordinates is required, got None)"),
+        ({"type": ["Circle"]}, "is malformed (type must be one of Polygon, MultiPolygon, Circle, got ['Circle'])"),
         ({"type": "Circle", "radius": 5}, "is malformed (coordinates is required, got None)"),
         ({"type": "Circle", "coordinates": [1, 2]}, "is malformed (radius is required, got None)"),
         ({**CIRCLE, "radius": -5}, "is malformed (radius must be >= 0, got -5)"),
@@ -371,7 +374,10 @@ def test_subscription_refusals() -> None:
     assert refusal(subscription_from_json, {**ANN, "ts": 3}).field == "ts"
     assert str(refusal(subscription_from_json, {**ANN, "k": 0})) == "k must be >= 1, got 0"
     assert str(refusal(subscription_from_json, {**BOB, "region": [1]})).startswith("region is malformed (bbox must be ")
-    assert str(refusal(subscription_from_json, {**BOB, "expires": "9"})) == "expires must be a whole number, got '9'"
+    assert (
+        str(refusal(subscription_from_json, {**BOB, "expires": "9"}))
+        == "expires must be whole epoch milliseconds, a datetime or an ISO 8601 string, got '9'"
+    )
 
 
 # Events and updates
@@ -408,7 +414,10 @@ def test_event_refusals() -> None:
     assert str(refusal(event_from_json, {"event": "move", "id": 1, "lon": 1, "region": CIRCLE})) == (
         "lon must be left out when a region is given, got 1"
     )
-    assert str(refusal(event_from_json, {**ANN, "ts": "3"})) == "ts must be a whole number, got '3'"
+    assert (
+        str(refusal(event_from_json, {**ANN, "ts": "3"}))
+        == "ts must be whole epoch milliseconds, a datetime or an ISO 8601 string, got '3'"
+    )
     assert str(refusal(event_from_json, {**MESSAGE, "lat": None})) == "lat is required, got None"
 
 

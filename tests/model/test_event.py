@@ -30,16 +30,25 @@ def test_events() -> None:
 
 
 def test_refusals() -> None:
-    assert refusal(Subscribe, Subscription("ann", TopK(0, 0, "a")), 5.0) == "ts must be a whole number, got 5.0"
+    assert (
+        refusal(Subscribe, Subscription("ann", TopK(0, 0, "a")), 5.0)
+        == "ts must be whole epoch milliseconds, a datetime or an ISO 8601 string, got 5.0"
+    )
     assert refusal(Unsubscribe, None) == "id must be a string or a whole number, got None"
-    assert refusal(Unsubscribe, "ann", "5") == "ts must be a whole number, got '5'"
+    assert (
+        refusal(Unsubscribe, "ann", "5")
+        == "ts must be whole epoch milliseconds, a datetime or an ISO 8601 string, got '5'"
+    )
     assert refusal(Move, 1.5, 0, 0) == "id must be a string or a whole number, got 1.5"
     assert refusal(Move, "ann") == "lon is required when there is no region, got None"
     assert refusal(Move, "ann", 1) == "lat is required when there is no region, got None"
     assert refusal(Move, "ann", float("nan"), 1) == "lon must be finite, got nan"
     assert refusal(Move, "ann", 1, None, BOX) == "lon must be left out when a region is given, got 1"
     assert refusal(Move, "ann", None, 2, BOX) == "lat must be left out when a region is given, got 2"
-    assert refusal(Move, "ann", None, None, [0, 0, 1, 1]) == (
-        "region must be a Box, Circle or Polygon, got [0, 0, 1, 1]"
+    assert refusal(Move, "ann", None, None, 5) == (
+        "region must be a Box, Circle, Polygon or MultiPolygon, a bbox, GeoJSON or a geometry, got 5"
     )
-    assert refusal(Move, "ann", 1, 2, None, True) == "ts must be a whole number, got True"
+    assert (
+        refusal(Move, "ann", 1, 2, None, True)
+        == "ts must be whole epoch milliseconds, a datetime or an ISO 8601 string, got True"
+    )

@@ -10,6 +10,7 @@ import pytest
 
 from nearcast.errors import InvalidInput
 from nearcast.model import Message
+from nearcast.model.instant import RULE as TIME_RULE
 
 GOOD: dict[str, Any] = {"id": "m1", "lon": -73.97, "lat": 40.76, "text": "New ramen place", "ts": 5, "expires": 9}
 
@@ -67,9 +68,9 @@ def test_refuses_bad_places(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "low", "high"), [("ts", -(2**62), 2**62), ("expires", -(2**63), 2**63 - 1)])
 def test_refuses_bad_times(name: str, low: int, high: int) -> None:
-    assert refusal(**{name: 5.0}) == f"{name} must be a whole number, got 5.0"
-    assert refusal(**{name: True}) == f"{name} must be a whole number, got True"
-    assert refusal(**{name: "5"}) == f"{name} must be a whole number, got '5'"
+    assert refusal(**{name: 5.0}) == f"{name} {TIME_RULE}, got 5.0"
+    assert refusal(**{name: True}) == f"{name} {TIME_RULE}, got True"
+    assert refusal(**{name: "5"}) == f"{name} {TIME_RULE}, got '5'"
     assert refusal(**{name: high + 1}) == f"{name} must be <= {high}, got {high + 1}"
     assert refusal(**{name: low - 1}) == f"{name} must be >= {low}, got {low - 1}"
 

@@ -63,7 +63,7 @@ def test_odd_values_are_taken_or_refused(make: Callable[..., Any], arguments: di
 
 def test_what_was_taken_is_plain() -> None:
     """Nothing of the caller's own classes stays inside, where it would be looked at again."""
-    plain = (int, float, str, bool, type(None), tuple, nc.Box, nc.Nearest, nc.Subscription)
+    plain = (int, float, str, bool, type(None), tuple, nc.Box, nc.Circle, nc.Nearest, nc.Subscription)
     for make, arguments in MADE:
         if not isinstance(make, type) or make is nc.Broker:
             continue

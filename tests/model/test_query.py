@@ -90,8 +90,11 @@ def test_refuses_places(make: Callable[..., Query], name: str) -> None:
 
 
 def test_refuses_region() -> None:
-    assert refusal(WITHIN, region=[0, 0, 1, 1]) == "region must be a Box, Circle or Polygon, got [0, 0, 1, 1]"
-    assert refusal(WITHIN, region=None) == "region must be a Box, Circle or Polygon, got None"
+    assert refusal(WITHIN, region=[0, 0, 1]).startswith("region is malformed (bbox must be [min_lon, min_lat, ")
+    assert (
+        refusal(WITHIN, region=None)
+        == "region must be a Box, Circle, Polygon or MultiPolygon, a bbox, GeoJSON or a geometry, got None"
+    )
     assert WITHIN(region=Circle(0, 0, 1)).region == Circle(0, 0, 1)
 
 
@@ -148,5 +151,8 @@ def test_subscription_refuses() -> None:
     make: Callable[..., Subscription] = lambda **given: Subscription(**{"id": 1, "query": TopK(1, 2, "a"), **given})  # noqa: E731
     assert refusal(make, id=None) == "id must be a string or a whole number, got None"
     assert refusal(make, query="a") == "query must be a Within, Similar, TopK or Nearest, got 'a'"
-    assert refusal(make, expires=5.0) == "expires must be a whole number, got 5.0"
+    assert (
+        refusal(make, expires=5.0)
+        == "expires must be whole epoch milliseconds, a datetime or an ISO 8601 string, got 5.0"
+    )
     assert refusal(make, expires=2**63) == f"expires must be <= {2**63 - 1}, got {2**63}"

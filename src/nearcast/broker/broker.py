@@ -31,6 +31,7 @@ from nearcast.broker.rejects import ending, lateness, new_ids_only, refusal
 from nearcast.broker.stats import stats
 from nearcast.broker.structure import check_structure
 from nearcast.broker.subscriptions import one_subscription, subscription_table
+from nearcast.broker.time_unit import TimeUnit
 from nearcast.broker.transfer import adopt_rows, check_copied, export_rows
 from nearcast.broker.vacuum import Vacuum
 from nearcast.columns.arena import Array, Ints, Longs, State
@@ -44,12 +45,13 @@ from nearcast.columns.subscription_tables import NOTHING_BEFORE, PointTable, Wit
 from nearcast.columns.updates import Updates
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, difference, entering, together
 from nearcast.errors import DuplicateId, InvalidInput, SnapshotError, UnknownId
-from nearcast.model.checks import flag, instant, is_a
+from nearcast.model.checks import flag, is_a
 from nearcast.model.event import Move
+from nearcast.model.geojson import RegionValue
+from nearcast.model.instant import TimeValue, instant
 from nearcast.model.kinds import Kind
 from nearcast.model.message import Message
 from nearcast.model.query import Query, Subscription
-from nearcast.model.region import Region
 from nearcast.model.update import Reject
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary
@@ -105,6 +107,7 @@ class Broker:
             raise InvalidInput("weights", weights, "must be Weights or None")
         chosen = check_choice(engines)
         self._guard = Guard()
+        self._time_unit = TimeUnit()
         self.space = space
         self.window = window
         self._vocabulary = Vocabulary(weights)
@@ -128,7 +131,9 @@ class Broker:
     # Subscriptions
 
     @one_at_a_time
-    def subscribe(self, id: str | int, query: Query, expires: int | None = None, replace: bool = False) -> Updates:
+    def subscribe(
+        self, id: str | int, query: Query, expires: TimeValue | None = None, replace: bool = False
+    ) -> Updates:
         """Register a subscription; returns the live messages that it starts with as ``+``.
 
         With `replace` the id may be taken: the query under it is exchanged for this one in a single event, which
@@ -257,7 +262,7 @@ class Broker:
 
     @one_at_a_time
     def move(
-        self, id: str | int, lon: float | None = None, lat: float | None = None, region: Region | None = None
+        self, id: str | int, lon: float | None = None, lat: float | None = None, region: RegionValue | None = None
     ) -> Updates:
         """Give a subscription another place, or a `Within` another region; returns what leaves and what enters.
 
@@ -349,6 +354,7 @@ class Broker:
 
     def _publish(self, messages: Any, single: bool = False) -> Updates:
         batch = decode_messages(messages, self.space, self._live.table.ids.type)
+        self._time_unit.look(batch.ts)
         with self._guard.applying("publish"):
             updates, refused, late = self._take_in(batch)
         if single and refused:
@@ -377,9 +383,10 @@ class Broker:
         return updates, refused, late
 
     @one_at_a_time
-    def advance(self, ts: int) -> Updates:
-        """Move the clock; backwards it does nothing."""
+    def advance(self, ts: TimeValue) -> Updates:
+        """Move the clock, to epoch milliseconds, a datetime or an ISO 8601 string; backwards it does nothing."""
         to = instant("ts", ts)
+        self._time_unit.look_at(to)
         with self._guard.applying("advance"):
             return self._take(self._live.advance(to))
 

@@ -11,8 +11,9 @@ import pyarrow as pa
 from nearcast.broker.registry import Registry, unknown
 from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.arrow_checks import is_simple
-from nearcast.columns.arrow_rows import as_table, is_sound, mappings, refuse_strangers, rows_of
+from nearcast.columns.arrow_rows import as_table, is_sound, refuse_strangers, rows_of
 from nearcast.columns.decode_moves import Moves, from_objects, sure_moves
+from nearcast.columns.times import rows_with_times, whole_times
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import is_a, plain_copy, refusal
 from nearcast.model.codec import move_from_json
@@ -74,9 +75,12 @@ def one_move(move: Move, movable: Movable) -> list[Moves]:
 def many_moves(source: Any, movable: Movable) -> tuple[list[Moves], list[Reject]]:
     """All moves of a batch that can be made, and why the others cannot."""
     table = as_table("moves", source)
+    table = None if table is None else whole_times(table)
     parts: list[Moves] = []
-    if table is None or not is_simple(table) or not is_sound(table):
+    if table is None:
         rest: Iterable[tuple[int, Any]] = enumerate(rows_of("moves", source))
+    elif not is_simple(table) or not is_sound(table):
+        rest = enumerate(rows_with_times("moves", table))
     else:
         left = np.ones(table.num_rows, dtype=bool)
         for sure in _sure(table, movable):
@@ -84,7 +88,7 @@ def many_moves(source: Any, movable: Movable) -> tuple[list[Moves], list[Reject]
             parts.append(sure if fits.all() else sure.take(np.flatnonzero(fits)))
             left[parts[-1].rows] = False
         rows = np.flatnonzero(left)
-        rest = zip(rows.tolist(), mappings("moves", table.take(rows)), strict=True)
+        rest = zip(rows.tolist(), rows_with_times("moves", table.take(rows)), strict=True)
     given: list[tuple[int, Move]] = []
     good: list[tuple[int, Move]] = []
     rejects: list[Reject] = []

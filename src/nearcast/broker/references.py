@@ -210,7 +210,9 @@ def _check_regions(kind: str, table: State, used: Mask, terms: Mask) -> None:
     within(rings[where], xs.size + 1, "rings")
     follows = np.ones(where.size, dtype=bool)
     follows[np.cumsum(n_rings) - n_rings] = False
-    require((rings[where][follows] - rings[where - 1][follows] >= 2).all(), "rings out of range")
+    lengths = rings[where][follows] - rings[where - 1][follows]
+    is_polygon = np.repeat(shape == POLYGON, n_rings)[follows]
+    require(((lengths >= 2) | (is_polygon & (lengths == 0))).all(), "rings out of range")
 
 
 def _check_clauses(starts: Array, sizes: Array, packed: Array, terms: Mask) -> None:

@@ -96,9 +96,15 @@ class Decoder:
             tail = (self._source, self._file, row, json.dumps(value, ensure_ascii=False, default=str), None, None)
         spec = None
         if kind != UNSUBSCRIBE:
-            spec = json.dumps({key: item for key, item in value.items() if key not in ("event", "ts")})
+            spec = json.dumps(_spec(value, expires))
         head = (kind, event.ts, *_id_columns(identity))
         return (*head, None, None, None, None, expires, spec, *tail)
+
+
+def _spec(value: dict[str, Any], expires: int | None) -> dict[str, Any]:
+    """The JSON form of a subscription or move, with its expiry as a number."""
+    spec = {key: item for key, item in value.items() if key not in ("event", "ts")}
+    return spec if expires is None else {**spec, "expires": expires}
 
 
 def _message_row(message: Message, tail: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from nearcast.cluster.decode import MESSAGES, Decoder
 from nearcast.cluster.schema import EVENTS, PUBLISH
+from nearcast.columns.times import rows_with_times, whole_times
 
 _PIECE_ROWS = 20_000  # rows decoded at a time
 
@@ -20,10 +21,10 @@ def read_parquet(path: str, number: int, role: str, decoder: Decoder) -> Iterato
     try:
         with pq.ParquetFile(path) as parquet:
             for batch in parquet.iter_batches(batch_size=_PIECE_ROWS):
-                table = _whole_times(pa.Table.from_batches([batch]))
+                table = whole_times(pa.Table.from_batches([batch]))
                 columnar = _message_table(table, path, number, row) if role == MESSAGES else None
                 if columnar is None:
-                    for value in table.to_pylist():
+                    for value in rows_with_times("file", table):
                         row += 1
                         decoder.add(row, None, value)
                     columnar = decoder.table()
@@ -33,15 +34,6 @@ def read_parquet(path: str, number: int, role: str, decoder: Decoder) -> Iterato
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         decoder.refuse(row + 1, "", "file", f"file must be readable to its end: {reason}")
-
-
-def _whole_times(table: pa.Table) -> pa.Table:
-    """Times as epoch milliseconds."""
-    for i, field in enumerate(table.schema):
-        if pa.types.is_timestamp(field.type):
-            since = table.column(i).cast(pa.timestamp("ms", field.type.tz), safe=False).cast(pa.int64())
-            table = table.set_column(i, field.name, since)
-    return table
 
 
 def _message_table(table: pa.Table, path: str, number: int, rows_before: int) -> pa.Table | None:

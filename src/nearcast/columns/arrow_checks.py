@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from nearcast.columns.arena import Array, Floats, Ints
 from nearcast.columns.decode_messages import list_parents
+from nearcast.model.malformed import LOWER_CASE, hint_at_operators, wants_hint
 from nearcast.space.space import Space
 
 SIDES = ("min_lon", "min_lat", "max_lon", "max_lat")
@@ -108,6 +109,14 @@ class Columns:
             return pa.nulls(self.n, type=WORDS)
         self.good &= pc.fill_null(pc.match_substring_regex(column, _PLAIN), False).to_numpy(zero_copy_only=False)
         return pc.split_pattern(column, " ")
+
+    def hint_at_operators(self) -> None:
+        """Of the expressions that are good, hint at the first whose operators are in lower case."""
+        column = self.get("keywords")
+        if wants_hint() and pa.types.is_string(column.type):
+            first = pc.index(pc.and_(pc.match_substring_regex(column, LOWER_CASE), pa.array(self.good)), True).as_py()
+            if first >= 0:
+                hint_at_operators(column[first].as_py())
 
     def latitudes(self, name: str, space: Space) -> Array:
         return self.numbers(name, *((-90.0, 90.0) if space.metric == "haversine" else (-LARGEST, LARGEST)))

@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 from nearcast.columns.arena import Array, Floats, Longs
 from nearcast.columns.arrow_rows import as_table, is_sound, mappings, refuse_strangers, rows_of
 from nearcast.columns.ids import IdBytes, id_bytes, same_type
-from nearcast.columns.times import FOREVER, MISSING
+from nearcast.columns.times import FOREVER, MISSING, rows_with_times, whole_times
 from nearcast.columns.tokens import Spelled, SpelledMessages, encode, encode_spelled
 from nearcast.errors import InvalidInput
-from nearcast.model.checks import LAST_INSTANT, is_a, plain_copy, refusal
+from nearcast.model.checks import is_a, plain_copy, refusal
 from nearcast.model.codec import message_from_json
+from nearcast.model.instant import LAST_INSTANT
 from nearcast.model.message import Message
 from nearcast.model.update import Reject
 from nearcast.space.space import Space
@@ -66,12 +67,13 @@ def decode_messages(source: Any, space: Space, expected: str | None) -> MessageB
     table = _columns_of(source)
     if table is None:
         return _from_objects(rows_of("messages", source), space, expected)
+    table = whole_times(table)
     if _is_plain(table) and is_sound(table):
         try:
             return _from_table(table, space, expected)
         except pa.ArrowException:  # more than fits into one array
             pass
-    return _from_objects(mappings("messages", table), space, expected)
+    return _from_objects(rows_with_times("messages", table), space, expected)
 
 
 def _columns_of(source: Any) -> pa.Table | None:

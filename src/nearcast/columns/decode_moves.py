@@ -11,8 +11,8 @@ from nearcast.columns.arena import Array, Floats, Longs
 from nearcast.columns.arrow_checks import LARGEST, SIDES, Columns
 from nearcast.columns.ids import bulk_id_type
 from nearcast.columns.regions import RegionRows, box_rows, region_rows
-from nearcast.model.checks import LAST_INSTANT
 from nearcast.model.event import Move
+from nearcast.model.instant import LAST_INSTANT
 from nearcast.space.space import Space
 
 _FIELDS = ("event", "id", "ts")

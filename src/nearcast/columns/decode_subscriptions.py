@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 
 from nearcast.columns.arena import Array, Ints, ranges
 from nearcast.columns.arrow_checks import LARGEST, SIDES, WORDS, Columns, is_simple
-from nearcast.columns.arrow_rows import as_table, is_sound, mappings, refuse_strangers, rows_of
+from nearcast.columns.arrow_rows import as_table, is_sound, refuse_strangers, rows_of
 from nearcast.columns.ids import bulk_id_type, id_type, same_type
 from nearcast.columns.regions import box_rows, region_rows
 from nearcast.columns.subscription_tables import PointRows, WithinRows
-from nearcast.columns.times import FOREVER
+from nearcast.columns.times import FOREVER, rows_with_times, whole_times
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import is_a, plain_copy, refusal
 from nearcast.model.codec import subscription_from_json
@@ -111,8 +111,11 @@ def _check(subscription: Subscription, rules: Rules) -> None:
 def decode_subscriptions(source: Any, rules: Rules) -> SubscriptionBatch:
     """Check a batch of subscriptions row by row."""
     table = as_table("subscriptions", source)
-    if table is None or not is_simple(table) or not is_sound(table):
+    if table is None:
         return _from_objects(enumerate(rows_of("subscriptions", source)), rules)
+    table = whole_times(table)
+    if not is_simple(table) or not is_sound(table):
+        return _from_objects(enumerate(rows_with_times("subscriptions", table)), rules)
     try:
         parts, left = _sure_rows(table, rules)
     except pa.ArrowException:  # more than fits into one array
@@ -121,7 +124,7 @@ def decode_subscriptions(source: Any, rules: Rules) -> SubscriptionBatch:
         return SubscriptionBatch(parts, [])
     known = id_type(parts[0].ids[0].as_py()) if parts else rules.id_type
     rest = table.take(left) if left.size < table.num_rows else table
-    rows = mappings("subscriptions", rest)
+    rows = rows_with_times("subscriptions", rest)
     slow = _from_objects(zip(left.tolist(), rows, strict=True), rules._replace(id_type=known))
     return SubscriptionBatch(parts + slow.parts, slow.rejects)
 
@@ -261,6 +264,7 @@ def _sure_within(columns: Columns, rows: Array, rules: Rules) -> Part:
         columns.words(),
     )
     ids, good = columns.ids(), columns.good
+    columns.hint_at_operators()
     positive = words.filter(pa.array(good))
     offsets = np.repeat(
         np.concatenate([[0], np.cumsum(pc.list_value_length(positive).to_numpy(zero_copy_only=False))]), 2

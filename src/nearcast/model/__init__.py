@@ -24,7 +24,7 @@ from nearcast.model.event import Event, Move, Publish, Subscribe, Unsubscribe
 from nearcast.model.expression import MAX_CLAUSES, Clause, Expression, clauses, parse
 from nearcast.model.message import Message
 from nearcast.model.query import Nearest, Query, Similar, Subscription, TopK, Within
-from nearcast.model.region import Box, Circle, Polygon, Region
+from nearcast.model.region import Box, Circle, MultiPolygon, Polygon, Region
 from nearcast.model.update import Reject, Update
 from nearcast.model.words import fold, words_in, words_of
 
@@ -37,6 +37,7 @@ __all__ = [
     "Expression",
     "Message",
     "Move",
+    "MultiPolygon",
     "Nearest",
     "Polygon",
     "Publish",

@@ -18,7 +18,6 @@ from nearcast.errors import InvalidInput, NearcastError, shown
 
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
-LAST_INSTANT = 2**62  # of a clock, in milliseconds either way from 1970
 
 _NOT_NUMBERS = (bool, np.timedelta64)  # though Python and NumPy call them whole
 
@@ -114,11 +113,6 @@ def whole(field: str, value: Any, low: int = INT64_MIN, high: int = INT64_MAX) -
     if plain > high:
         raise InvalidInput(field, value, f"must be <= {high}")
     return plain
-
-
-def instant(field: str, value: Any) -> int:
-    """`value` as epoch milliseconds, so far from the ends of int64 that ages can be added."""
-    return whole(field, value, -LAST_INSTANT, LAST_INSTANT)
 
 
 def flag(field: str, value: Any) -> bool:

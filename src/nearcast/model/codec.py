@@ -6,7 +6,6 @@ subscriptions and other events they are errors, since there they are misspelt.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
@@ -14,9 +13,10 @@ from typing import Any
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import one_of
 from nearcast.model.event import Event, Move, Publish, Subscribe, Unsubscribe
+from nearcast.model.geojson import region_from_json, region_to_json
 from nearcast.model.message import Message
 from nearcast.model.query import QUERIES, Query, Subscription
-from nearcast.model.region import Box, Circle, Polygon, Region
+from nearcast.model.region import Box, Region
 from nearcast.model.update import Update
 
 Json = dict[str, Any]
@@ -109,48 +109,6 @@ def subscription_to_json(subscription: Subscription) -> Json:
     return obj
 
 
-def region_from_json(obj: Any) -> Region:
-    """A region from a GeoJSON bbox, a GeoJSON Polygon or a Circle; also from any of these as a string of JSON.
-
-    Raises
-    ------
-    InvalidInput
-        Field ``region``; the rule says which part is wrong.
-
-    Examples
-    --------
-    >>> region_from_json({"type": "Circle", "coordinates": [2.35, 48.86], "radius": 500})
-    Circle(lon=2.35, lat=48.86, radius=500.0)
-    """
-    if isinstance(obj, Box | Circle | Polygon):
-        return obj
-    parsed = obj
-    if isinstance(obj, str):
-        try:
-            parsed = json.loads(obj)
-        except (ValueError, RecursionError):
-            raise InvalidInput("region", obj, "must be JSON when it is a string") from None
-    try:
-        if isinstance(parsed, list | tuple):
-            return _box(parsed)
-        if isinstance(parsed, Mapping):
-            kind = one_of("type", _required(parsed, "type"), ("Polygon", "Circle"))
-            return _polygon(parsed) if kind == "Polygon" else _circle(parsed)
-    except InvalidInput as error:
-        raise InvalidInput("region", obj, f"is malformed ({error})") from None
-    raise InvalidInput("region", obj, "must be a bbox, a Polygon or a Circle")
-
-
-def region_to_json(region: Region) -> Any:
-    """A bbox for a box, GeoJSON for a polygon (rings closed), and the Circle object."""
-    if isinstance(region, Box):
-        return [region.min_lon, region.min_lat, region.max_lon, region.max_lat]
-    if isinstance(region, Circle):
-        return {"type": "Circle", "coordinates": [region.lon, region.lat], "radius": region.radius}
-    rings = [[list(point) for point in (*ring, ring[0])] for ring in region.rings]
-    return {"type": "Polygon", "coordinates": rings}
-
-
 def event_from_json(obj: Any) -> Event:
     """One line of a log. Without `event` it is a subscribe if it has a `kind`, else a publish.
 
@@ -241,31 +199,3 @@ def _region(obj: Mapping[str, Any]) -> Region | None:
     if given:
         raise InvalidInput(given[0], obj[given[0]], "must be left out when a region is given")
     return region_from_json(region)
-
-
-def _box(bbox: list[Any] | tuple[Any, ...]) -> Box:
-    if len(bbox) == 6:  # with altitudes
-        bbox = [bbox[i] for i in (0, 1, 3, 4)]
-    if len(bbox) != 4:
-        raise InvalidInput("bbox", bbox, "must be [min_lon, min_lat, max_lon, max_lat]")
-    return Box(*bbox)
-
-
-def _circle(obj: Mapping[str, Any]) -> Circle:
-    lon, lat = _position(_required(obj, "coordinates"))
-    return Circle(lon, lat, _required(obj, "radius"))
-
-
-def _polygon(obj: Mapping[str, Any]) -> Polygon:
-    rings = _required(obj, "coordinates")
-    if not isinstance(rings, list | tuple) or not rings or not all(isinstance(ring, list | tuple) for ring in rings):
-        raise InvalidInput("coordinates", rings, "must be a list of rings")
-    outer, *holes = [[_position(position) for position in ring] for ring in rings]
-    return Polygon(outer, holes)
-
-
-def _position(value: Any) -> tuple[Any, Any]:
-    """Longitude and latitude of a GeoJSON position; an altitude is ignored."""
-    if not isinstance(value, list | tuple) or len(value) < 2:
-        raise InvalidInput("coordinates", value, "must hold [lon, lat] positions")
-    return value[0], value[1]

@@ -6,12 +6,15 @@ The `ts` of the last three only says where among the messages they belong; it do
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nearcast.errors import InvalidInput
-from nearcast.model.checks import identity, instant, is_a, number, plain_copy
+from nearcast.model.checks import identity, is_a, number
+from nearcast.model.geojson import RegionValue, as_region
+from nearcast.model.instant import TimeValue, optional_instant
 from nearcast.model.message import Message
 from nearcast.model.query import Subscription
-from nearcast.model.region import Box, Circle, Polygon, Region
+from nearcast.model.region import Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class Publish:
         if not is_a(self.message, Message):
             raise InvalidInput("message", self.message, "must be a Message")
         if self.ts is not None:
-            object.__setattr__(self, "ts", instant("ts", self.ts))
+            object.__setattr__(self, "ts", optional_instant("ts", self.ts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Subscribe:
         if not is_a(self.subscription, Subscription):
             raise InvalidInput("subscription", self.subscription, "must be a Subscription")
         if self.ts is not None:
-            object.__setattr__(self, "ts", instant("ts", self.ts))
+            object.__setattr__(self, "ts", optional_instant("ts", self.ts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Unsubscribe:
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", identity("id", self.id))
         if self.ts is not None:
-            object.__setattr__(self, "ts", instant("ts", self.ts))
+            object.__setattr__(self, "ts", optional_instant("ts", self.ts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +68,21 @@ class Move:
     region: Region | None = None
     ts: int | None = None
 
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(
+            self,
+            id: str | int,
+            lon: float | None = None,
+            lat: float | None = None,
+            region: RegionValue | None = None,
+            ts: TimeValue | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", identity("id", self.id))
         if self.region is not None:
-            region = plain_copy("region", self.region, (Box, Circle, Polygon))
-            if region is None:
-                raise InvalidInput("region", self.region, "must be a Box, Circle or Polygon")
-            object.__setattr__(self, "region", region)
+            object.__setattr__(self, "region", as_region(self.region))
             for name in ("lon", "lat"):
                 if getattr(self, name) is not None:
                     raise InvalidInput(name, getattr(self, name), "must be left out when a region is given")
@@ -81,7 +92,7 @@ class Move:
                     raise InvalidInput(name, None, "is required when there is no region")
                 object.__setattr__(self, name, number(name, getattr(self, name)))
         if self.ts is not None:
-            object.__setattr__(self, "ts", instant("ts", self.ts))
+            object.__setattr__(self, "ts", optional_instant("ts", self.ts))
 
 
 Event = Publish | Subscribe | Unsubscribe | Move

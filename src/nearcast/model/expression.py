@@ -1,7 +1,8 @@
 """An expression such as ``ipad AND (discount OR sale) AND NOT used`` becomes clauses: words asked for, words forbidden.
 
 Operators are upper case only. NOT binds before AND before OR, neighbours mean AND. Every other run of characters is an
-operand: it goes through the text rules and means all words that it yields.
+operand: it goes through the text rules and means all words that it yields. What other query languages would read as
+phrases, prefixes or fuzzy words is refused (`malformed.py`).
 
 Neither parsing nor expansion recurses. `parse` sorts the tokens into postfix order; `clauses` reads that order
 backwards to learn which parts stand under an odd number of NOTs, then forwards to build each part's normal form.
@@ -15,10 +16,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from unicodedata import combining, east_asian_width
 
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import string
+from nearcast.model.malformed import malformed, refuse_marks
 from nearcast.model.words import words_of
 
 MAX_CLAUSES = 256  # clauses that an expression, or any part of it, may expand to
@@ -26,7 +27,6 @@ MAX_WORDS = 256 * MAX_CLAUSES  # words of all these clauses together; as many as
 MAX_WRITTEN = 8 * MAX_WORDS  # words that all parts of it may expand to, before anything is simplified
 MAX_NESTING = 100  # open parentheses and pending NOTs
 _MAX_PRODUCT = 16 * MAX_CLAUSES  # pairs that one AND may multiply out before duplicates go
-_PICTURE = 30  # characters shown on each side of an offending place
 _SHOWN = 20  # words shown of a clause that only forbids
 
 _TOO_MANY_CLAUSES = f"must expand to at most {MAX_CLAUSES} alternatives of ANDed words"
@@ -76,6 +76,7 @@ def parse(text: str) -> Expression:
     [('fire',), ('smoke',), 'AND', ('camp', 'fire'), 'NOT', 'OR']
     """
     text = string("keywords", text)
+    refuse_marks(text)
     steps: list[Operand | str] = []
     pending: list[tuple[str, int]] = []  # operators and open parentheses that still wait, with their positions
     nesting = 0
@@ -93,11 +94,11 @@ def parse(text: str) -> Expression:
         token, position = found.group(), found.start()
         if token in (AND, OR, ")"):
             if wants_operand:
-                raise _malformed(text, position, _missing(before, token))
+                raise malformed(text, position, _missing(before, token))
             settle(1 if token == ")" else _PRECEDENCE[token])
             if token == ")":
                 if not pending:
-                    raise _malformed(text, position, 'has no "(" before it')
+                    raise malformed(text, position, 'has no "(" before it')
                 pending.pop()
                 nesting -= 1
             else:
@@ -112,21 +113,21 @@ def parse(text: str) -> Expression:
             pending.append((token, position))
             nesting += 1
             if nesting > MAX_NESTING:
-                raise _malformed(text, position, f"is nested more than {MAX_NESTING} deep")
+                raise malformed(text, position, f"is nested more than {MAX_NESTING} deep")
             before = token
         else:
             words = words_of(token)
             if not words:
-                raise _malformed(text, position, "holds no letter or digit")
+                raise malformed(text, position, "holds no letter or digit")
             steps.append(Operand(tuple(words), position))
             wants_operand = False
     if wants_operand:
         if not before:
             raise InvalidInput("keywords", text, "must hold at least one word")
-        raise _malformed(text, len(text.rstrip()), _missing(before, ""))
+        raise malformed(text, len(text.rstrip()), _missing(before, ""))
     settle(1)
     if pending:
-        raise _malformed(text, pending[-1][1], 'has no ")" after it')
+        raise malformed(text, pending[-1][1], 'has no ")" after it')
     return Expression(text, tuple(steps))
 
 
@@ -159,7 +160,7 @@ def clauses(expression: Expression) -> tuple[Clause, ...]:
     forms = _Expansion(expression).forms(negations)
     if not forms:
         place = min(forbidden_at.values())
-        raise _malformed(expression.text, place, "can never hold: every alternative asks for a word that it forbids")
+        raise malformed(expression.text, place, "can never hold: every alternative asks for a word that it forbids")
     made = []
     for form in forms:
         positive = tuple(sorted(word for word, wanted in form if wanted))
@@ -167,7 +168,7 @@ def clauses(expression: Expression) -> tuple[Clause, ...]:
         if not positive:
             place = min(forbidden_at[word] for word in negative)
             shown = " ".join("NOT " + word for word in negative[:_SHOWN]) + " …" * (len(negative) > _SHOWN)
-            raise _malformed(expression.text, place, f'only forbids: "{shown}" asks for no word that must be there')
+            raise malformed(expression.text, place, f'only forbids: "{shown}" asks for no word that must be there')
         made.append(Clause(positive, negative))
     return tuple(sorted(made, key=lambda clause: (clause.positive, clause.negative)))
 
@@ -281,20 +282,3 @@ def _minimal(forms: Iterable[_Form]) -> list[_Form]:
 def _missing(before: str, found: str) -> str:
     place = f'after "{before}"' if before else "at the start"
     return f"needs a word {place}" + (f', found "{found}"' if found else "")
-
-
-def _malformed(text: str, position: int, what: str) -> InvalidInput:
-    """The error for a place in an expression, with a picture of the place; the position counts from 1."""
-    start, end = max(0, position - _PICTURE), position + _PICTURE
-    head, tail = "…" if start else "", "…" if end < len(text) else ""
-    line = head + "".join(" " if c.isspace() or not c.isprintable() else c for c in text[start:end]) + tail
-    indent = len(head) + sum(_width(c) for c in text[start:position])
-    picture = f"    {line.rstrip()}\n    {' ' * indent}^"
-    return InvalidInput("keywords", text, f"is malformed at position {position + 1}\n{picture} {what}")
-
-
-def _width(character: str) -> int:
-    """Columns that a terminal gives to a character."""
-    if combining(character):
-        return 0
-    return 2 if east_asian_width(character) in "WF" else 1

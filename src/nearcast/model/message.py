@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nearcast.errors import InvalidInput
-from nearcast.model.checks import identity, instant, is_a, number, string, strings, whole
+from nearcast.model.checks import identity, is_a, number, string, strings
+from nearcast.model.instant import LAST_INSTANT, TimeValue, optional_expiry, optional_instant
 from nearcast.model.words import words_in, words_of
 
 
@@ -27,9 +28,10 @@ class Message:
     keywords
         Words that are folded but not cut, instead of `text`. A string is read as text. Kept as a tuple.
     ts
-        Epoch milliseconds; None means the clock of the broker.
+        When: epoch milliseconds, a datetime (UTC if it has no zone), a `pandas.Timestamp`, a `numpy.datetime64` or an
+        ISO 8601 string. Kept as epoch milliseconds; what is finer is floored. None means the clock of the broker.
     expires
-        Epoch milliseconds from which the message is no longer live; None means no expiry of its own.
+        From when on the message is no longer live, given as `ts` is; None means no expiry of its own.
 
     Raises
     ------
@@ -50,6 +52,19 @@ class Message:
     ts: int | None = None
     expires: int | None = None
 
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(
+            self,
+            id: str | int,
+            lon: float,
+            lat: float,
+            text: str | None = None,
+            keywords: Iterable[str] | None = None,
+            ts: TimeValue | None = None,
+            expires: TimeValue | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         # Values that need no care are told apart here, without a call: streams make millions of messages.
         put = object.__setattr__
@@ -68,10 +83,10 @@ class Message:
             raise InvalidInput("text", None, "is required when there are no keywords")
         elif type(self.text) is not str or not self.text.isascii():
             put(self, "text", string("text", self.text))
-        if self.ts is not None:
-            put(self, "ts", instant("ts", self.ts))
+        if self.ts is not None and (type(self.ts) is not int or not -LAST_INSTANT <= self.ts <= LAST_INSTANT):
+            put(self, "ts", optional_instant("ts", self.ts))
         if self.expires is not None:
-            put(self, "expires", whole("expires", self.expires))
+            put(self, "expires", optional_expiry("expires", self.expires))
 
     @property
     def words(self) -> tuple[str, ...]:

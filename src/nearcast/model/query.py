@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import flag, identity, is_a, number, one_of, plain_copy, string, strings, unit, whole
 from nearcast.model.expression import Clause, clauses, parse
-from nearcast.model.region import Box, Circle, Polygon, Region
+from nearcast.model.geojson import RegionValue, as_region
+from nearcast.model.instant import TimeValue, optional_expiry
+from nearcast.model.malformed import hint_at_operators, refuse_marks
+from nearcast.model.region import Region
 from nearcast.model.words import words_in, words_of
 
 MEASURES = ("weighted", "overlap", "jaccard", "dice", "cosine")
@@ -24,7 +27,8 @@ class Within:
     Parameters
     ----------
     region
-        A `Box`, `Circle` or `Polygon`.
+        A `Box`, `Circle`, `Polygon` or `MultiPolygon`; a bbox of four numbers, GeoJSON, or anything with a
+        `__geo_interface__`, such as a geometry of shapely, becomes one.
     keywords
         A list (all of them must be there; folded, not cut) or an expression: ``"fire OR smoke"``.
     backfill
@@ -37,7 +41,7 @@ class Within:
 
     Examples
     --------
-    >>> Within(Box(-74.0, 40.7, -73.9, 40.8), "fire AND NOT camp").clauses
+    >>> Within((-74.0, 40.7, -73.9, 40.8), "fire AND NOT camp").clauses
     (Clause(positive=('fire',), negative=('camp',)),)
     """
 
@@ -47,15 +51,17 @@ class Within:
     backfill: bool = True
     clauses: tuple[Clause, ...] = field(init=False, repr=False, compare=False)
 
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(self, region: RegionValue, keywords: str | Iterable[str], backfill: bool = True) -> None: ...
+
     def __post_init__(self) -> None:
         put = object.__setattr__
-        region = plain_copy("region", self.region, (Box, Circle, Polygon))
-        if region is None:
-            raise InvalidInput("region", self.region, "must be a Box, Circle or Polygon")
-        put(self, "region", region)
+        put(self, "region", as_region(self.region))
         put(self, "keywords", _kept_keywords(self.keywords))
         if isinstance(self.keywords, str):
             put(self, "clauses", clauses(parse(self.keywords)))
+            hint_at_operators(self.keywords)
         else:
             put(self, "clauses", (Clause(tuple(sorted(set(_words(self.keywords)))), ()),))
         put(self, "backfill", flag("backfill", self.backfill))
@@ -204,7 +210,7 @@ class Subscription:
     query
         A `Within`, `Similar`, `TopK` or `Nearest`.
     expires
-        Epoch milliseconds at which it ends; None means never.
+        When it ends: epoch milliseconds, a datetime or whatever else a message's `ts` may be; None means never.
 
     Raises
     ------
@@ -216,6 +222,10 @@ class Subscription:
     query: Query
     expires: int | None = None
 
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(self, id: str | int, query: Query, expires: TimeValue | None = None) -> None: ...
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", identity("id", self.id))
         query = plain_copy("query", self.query, (Within, Similar, TopK, Nearest))
@@ -223,7 +233,7 @@ class Subscription:
             raise InvalidInput("query", self.query, "must be a Within, Similar, TopK or Nearest")
         object.__setattr__(self, "query", query)
         if self.expires is not None:
-            object.__setattr__(self, "expires", whole("expires", self.expires))
+            object.__setattr__(self, "expires", optional_expiry("expires", self.expires))
 
 
 def _check_place_and_words(query: Similar | TopK | Nearest) -> None:
@@ -238,7 +248,9 @@ def _check_place_and_words(query: Similar | TopK | Nearest) -> None:
 def _kept_keywords(keywords: Any) -> str | tuple[str, ...]:
     if keywords is None:
         raise InvalidInput("keywords", None, "is required")
-    return string("keywords", keywords) if is_a(keywords, str) else strings("keywords", keywords)
+    kept = string("keywords", keywords) if is_a(keywords, str) else strings("keywords", keywords)
+    refuse_marks(kept)
+    return kept
 
 
 def _words(keywords: str | Sequence[str]) -> tuple[str, ...]:

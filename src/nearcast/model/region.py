@@ -1,4 +1,4 @@
-"""Numbers become a `Box`, `Circle` or `Polygon`: closed regions, the border counts."""
+"""Numbers become a `Box`, `Circle`, `Polygon` or `MultiPolygon`: closed regions, the border counts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nearcast.errors import InvalidInput
-from nearcast.model.checks import is_a, number, refusal
+from nearcast.model.checks import is_a, number, plain_copy, refusal
 
 Point = tuple[float, float]
 
@@ -91,7 +91,38 @@ class Polygon:
         return tuple(tuple(ring) for ring in (self.points, *self.holes))
 
 
-Region = Box | Circle | Polygon
+@dataclass(frozen=True, slots=True)
+class MultiPolygon:
+    """All points of any of its polygons: their union, also where they overlap.
+
+    Parameters
+    ----------
+    polygons
+        At least one `Polygon`. Kept as a tuple.
+
+    Raises
+    ------
+    InvalidInput
+        For anything but polygons, and for none.
+    """
+
+    polygons: Sequence[Polygon]
+
+    def __post_init__(self) -> None:
+        given = _items("polygons", self.polygons)
+        polygons = tuple(plain_copy("polygons", polygon, (Polygon,)) for polygon in given)
+        if not polygons or None in polygons:
+            raise InvalidInput("polygons", self.polygons, "must be a list of at least one Polygon")
+        object.__setattr__(self, "polygons", polygons)
+
+    @property
+    def rings(self) -> tuple[tuple[Point, ...], ...]:
+        """The rings of all polygons, in their order."""
+        return tuple(ring for polygon in self.polygons for ring in polygon.rings)
+
+
+Region = Box | Circle | Polygon | MultiPolygon
+REGIONS = (Box, Circle, Polygon, MultiPolygon)
 
 
 def _items(field: str, value: Any) -> tuple[Any, ...]:
@@ -102,7 +133,8 @@ def _items(field: str, value: Any) -> tuple[Any, ...]:
             pass
         except Exception as error:
             raise refusal(field, value, error, lambda: tuple(value)) from error
-    raise InvalidInput(field, value, "must be a list of rings" if field == "holes" else "must be a list of points")
+    what = {"holes": "rings", "polygons": "polygons"}.get(field, "points")
+    raise InvalidInput(field, value, f"must be a list of {what}")
 
 
 def _ring(field: str, value: Any) -> tuple[Point, ...]:

@@ -7,13 +7,14 @@ within its radius by `distance`, so under haversine it also holds a place whose 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nearcast.jit import allocating, kernel
-from nearcast.model.region import Polygon
+from nearcast.model.region import MultiPolygon, Point, Polygon
 from nearcast.space.distance import EARTH_RADIUS_M, EUCLIDEAN, cos_lat, distance, wrap
 
 Floats = npt.NDArray[np.float64]
@@ -32,7 +33,8 @@ class PolygonLayout(NamedTuple):
 
     Ring r has the points ring_start[r]:ring_start[r + 1], the last joined to the first without being repeated. The
     rings of a polygon lie side by side and so do their points, thus it reads the entries lo to hi, both included, of
-    `ring_start`. Polygons laid end to end may share that last entry; where rows are reused, each keeps its own.
+    `ring_start`. Polygons laid end to end may share that last entry; where rows are reused, each keeps its own. A union
+    of polygons is one range as well, with an empty ring between each two of them.
     """
 
     xs: Floats  # float64[n_points]: longitude of each point
@@ -40,9 +42,12 @@ class PolygonLayout(NamedTuple):
     ring_start: Ints  # int64[n_rings + 1]: first point of each ring
 
 
-def flat_polygon(polygon: Polygon) -> PolygonLayout:
-    """The polygon alone in a pool: rings [0, number of rings)."""
-    rings = polygon.rings
+def flat_polygon(polygon: Polygon | MultiPolygon) -> PolygonLayout:
+    """The polygon alone in a pool: rings [0, number of rings), those between the polygons of a union included."""
+    polygons = polygon.polygons if isinstance(polygon, MultiPolygon) else (polygon,)
+    rings: list[Sequence[Point]] = []
+    for part in polygons:
+        rings += ((), *part.rings) if rings else part.rings
     points = np.array([point for ring in rings for point in ring], dtype=np.float64)
     ring_start = np.zeros(len(rings) + 1, dtype=np.int64)
     np.cumsum([len(ring) for ring in rings], out=ring_start[1:])
@@ -70,12 +75,17 @@ def in_polygon(layout: PolygonLayout, lo: int, hi: int, x: float, y: float) -> b
     """Whether (x, y) lies on a ring of the polygon [lo, hi), or inside an odd number of them; exact for all floats.
 
     Counts the edges that a ray towards growing x crosses. An edge owns its lower end and not its upper one, so that a
-    ray through a corner counts it once; orientation is asked only of edges whose bounding box holds the place.
+    ray through a corner counts it once; orientation is asked only of edges whose bounding box holds the place. An empty
+    ring ends one polygon of a union and starts the next.
     """
     inside = False
     for ring in range(lo, hi):
         start = layout.ring_start[ring]
         end = layout.ring_start[ring + 1]
+        if start == end:
+            if inside:
+                return True
+            continue
         ax = float(layout.xs[end - 1])  # a plain float also where nothing is compiled
         ay = float(layout.ys[end - 1])
         for point in range(start, end):

@@ -8,12 +8,14 @@ only after `LiveMessages.release`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nearcast.errors import InvalidInput
 from nearcast.jit import kernel
 from nearcast.model.checks import is_a, number, whole
+from nearcast.model.instant import Duration, seconds_in
 from nearcast.window.expiries import UNLIMITED
 
 _LARGEST_COUNT = 10**30  # as good as none
@@ -28,14 +30,20 @@ class Window:
     count
         Only the newest `count` messages live.
     age
-        Messages live for `age` seconds after their `ts`.
+        Messages live for `age` seconds after their `ts`; a timedelta will do as well, and is kept as seconds.
     max_ahead
-        Messages whose `ts` is more than this many seconds ahead of the clock are refused.
+        Messages whose `ts` is more than this many seconds, or this timedelta, ahead of the clock are refused.
     """
 
     count: int | None = None
     age: float | None = None
     max_ahead: float | None = None
+
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(
+            self, count: int | None = None, age: Duration | None = None, max_ahead: Duration | None = None
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         if self.count is not None:
@@ -63,12 +71,15 @@ def _count(value: Any) -> int:
 
 def _seconds(field: str, value: Any) -> float:
     """Seconds as a plain int, if they are one, or float."""
+    given = value
     try:
+        if is_a(value, timedelta):
+            value = seconds_in(value)
         seconds = number(field, value)
     except InvalidInput:
         seconds = -1.0
     if not 0.0 <= seconds < UNLIMITED / 1000:
-        raise InvalidInput(field, value, "must be a number of seconds >= 0")
+        raise InvalidInput(field, given, "must be seconds or a timedelta, >= 0")
     return whole(field, value) if is_a(value, Integral) else seconds
 
 
