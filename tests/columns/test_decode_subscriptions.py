@@ -29,7 +29,7 @@ from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-PLANE = Rules(Space((0, 0, 8, 8)), True, None)
+PLANE = Rules(Space((0, 0, 8, 8), metric="euclidean"), True, None)
 GLOBE = Rules(Space((-180, -90, 180, 90), "haversine"), False, None)
 
 SCHEMA = {

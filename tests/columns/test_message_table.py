@@ -23,7 +23,7 @@ from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.weights import Weights
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-PLANE = Space((0, 0, 8, 8))
+PLANE = Space((0, 0, 8, 8), metric="euclidean")
 GLOBE = Space((-180, -90, 180, 90), "haversine")
 SCHEMA = pa.schema(
     [

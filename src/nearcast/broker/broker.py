@@ -82,7 +82,7 @@ class Broker:
     Examples
     --------
     >>> import nearcast as nc
-    >>> broker = nc.Broker(nc.Space((0, 0, 10, 10)), window=nc.Window(count=100))
+    >>> broker = nc.Broker(nc.Space((0, 0, 10, 10), metric="euclidean"), window=nc.Window(count=100))
     >>> len(broker.subscribe("ann", nc.Nearest(5, 5, "ramen", k=1)))
     0
     >>> [(u.sign, u.message, u.score) for u in broker.publish(nc.Message("m1", 5, 8, "ramen here", ts=1))]
