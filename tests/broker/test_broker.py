@@ -90,7 +90,11 @@ BOX = nc.Box(0, 0, 1, 1)
 BAD_QUERIES: list[tuple[Callable[[], Any], str, str]] = [
     (lambda: nc.Nearest(NAN, 0, "a"), "lon", "lon must be finite, got nan"),
     (lambda: nc.Nearest(0, -INF, "a"), "lat", "lat must be finite, got -inf"),
-    (lambda: nc.Nearest(0, 90.5, "a"), "lat", "lat must be within [-90, 90] under haversine, got 90.5"),
+    (
+        lambda: nc.Nearest(0, 90.5, "a"),
+        "lat",
+        'lat must be within [-90, 90] under haversine (plain coordinates: metric="euclidean"), got 90.5',
+    ),
     (lambda: nc.Nearest(None, 0, "a"), "lon", "lon must be a number, got None"),
     (lambda: nc.Nearest(True, 0, "a"), "lon", "lon must be a number, got True"),
     (lambda: nc.Nearest([1], 0, "a"), "lon", "lon must be a number, got [1]"),
@@ -207,7 +211,11 @@ def test_mixed_id_types_the_other_way() -> None:
 BAD_MESSAGES: list[tuple[dict[str, Any], str, str]] = [
     ({"lon": NAN}, "lon", "lon must be finite, got nan"),
     ({"lat": INF}, "lat", "lat must be finite, got inf"),
-    ({"lat": -90.001}, "lat", "lat must be within [-90, 90] under haversine, got -90.001"),
+    (
+        {"lat": -90.001},
+        "lat",
+        'lat must be within [-90, 90] under haversine (plain coordinates: metric="euclidean"), got -90.001',
+    ),
     ({"lon": None}, "lon", "lon "),
     ({"lon": False}, "lon", "lon must be a number, got False"),
     ({"lat": [0]}, "lat", "lat must be a number, got [0]"),
@@ -420,7 +428,11 @@ def test_moves_that_cannot_be() -> None:
         ),
         (lambda: broker.move("1", lon=1), "lat", "lat is required when there is no region, got None"),
         (lambda: broker.move("1"), "lon", "lon is required when there is no region, got None"),
-        (lambda: broker.move("1", lon=1, lat=91), "lat", "lat must be within [-90, 90] under haversine, got 91.0"),
+        (
+            lambda: broker.move("1", lon=1, lat=91),
+            "lat",
+            'lat must be within [-90, 90] under haversine (plain coordinates: metric="euclidean"), got 91.0',
+        ),
         (lambda: broker.move("1", lon=NAN, lat=0), "lon", "lon must be finite, got nan"),
         (lambda: broker.move("0", region=[0, 0, 1]), "region", "region is malformed (bbox must be [min_lon, min_lat,"),
         (

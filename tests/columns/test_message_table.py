@@ -81,7 +81,11 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"lon": None}, "lon", "lon is required, got None"),
     ({"lat": float("nan")}, "lat", "lat must be finite, got nan"),
     ({"lon": float("inf")}, "lon", "lon must be finite, got inf"),
-    ({"lat": 91.0}, "lat", "lat must be within [-90, 90] under haversine, got 91.0"),
+    (
+        {"lat": 91.0},
+        "lat",
+        'lat must be within [-90, 90] under haversine (plain coordinates: metric="euclidean"), got 91.0',
+    ),
     ({"text": None}, "text", "text is required when there are no keywords, got None"),
     ({"keywords": ["a"]}, "keywords", "keywords must be left out when text is given, got ['a']"),
     ({"text": None, "keywords": ["a", None]}, "keywords", "keywords must hold strings only, got None"),
