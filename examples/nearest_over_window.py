@@ -5,7 +5,9 @@ import random
 import nearcast as nc
 
 draw = random.Random(4)
-broker = nc.Broker(nc.Space(bounds=(0, 0, 100, 100)), window=nc.Window(count=50))  # the newest 50 messages live
+broker = nc.Broker(
+    nc.Space(bounds=(0, 0, 100, 100), metric="euclidean"), window=nc.Window(count=50)
+)  # the newest 50 messages live
 broker.subscribe("ann", nc.Nearest(lon=50, lat=50, keywords="bike repair", k=3, match="any"))
 
 WORDS = ("bike", "repair", "coffee", "books", "garden", "music")

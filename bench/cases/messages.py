@@ -37,7 +37,7 @@ class Stream:
             except SetupError:
                 self.source = f"{SYNTHETIC}, without {name}"
         if stored is None:
-            self.space = Space(zipf.UNIT)
+            self.space = Space(zipf.UNIT, metric="euclidean")
             rest = islice((s1m if name == S1M else zipf).messages(10**9, seed), 1, None)
             self._tables = chain([_first_block(name, seed)], rest)
         else:

@@ -95,7 +95,7 @@ class Counting(Partition):
     """New subscriptions go to the shard that holds fewest."""
 
     def __init__(self, held: np.ndarray) -> None:
-        super().__init__(held.size, "count", Sample(Space((0, 0, 1, 1))))
+        super().__init__(held.size, "count", Sample(Space((0, 0, 1, 1), metric="euclidean")))
         self.loads = held
 
     def costs(self, subscriptions: pa.Table) -> np.ndarray:

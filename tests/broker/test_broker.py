@@ -90,7 +90,11 @@ BOX = nc.Box(0, 0, 1, 1)
 BAD_QUERIES: list[tuple[Callable[[], Any], str, str]] = [
     (lambda: nc.Nearest(NAN, 0, "a"), "lon", "lon must be finite, got nan"),
     (lambda: nc.Nearest(0, -INF, "a"), "lat", "lat must be finite, got -inf"),
-    (lambda: nc.Nearest(0, 90.5, "a"), "lat", "lat must be within [-90, 90] under haversine, got 90.5"),
+    (
+        lambda: nc.Nearest(0, 90.5, "a"),
+        "lat",
+        'lat must be within [-90, 90] under haversine (plain coordinates: metric="euclidean"), got 90.5',
+    ),
     (lambda: nc.Nearest(None, 0, "a"), "lon", "lon must be a number, got None"),
     (lambda: nc.Nearest(True, 0, "a"), "lon", "lon must be a number, got True"),
     (lambda: nc.Nearest([1], 0, "a"), "lon", "lon must be a number, got [1]"),
@@ -207,7 +211,11 @@ def test_mixed_id_types_the_other_way() -> None:
 BAD_MESSAGES: list[tuple[dict[str, Any], str, str]] = [
     ({"lon": NAN}, "lon", "lon must be finite, got nan"),
     ({"lat": INF}, "lat", "lat must be finite, got inf"),
-    ({"lat": -90.001}, "lat", "lat must be within [-90, 90] under haversine, got -90.001"),
+    (
+        {"lat": -90.001},
+        "lat",
+        'lat must be within [-90, 90] under haversine (plain coordinates: metric="euclidean"), got -90.001',
+    ),
     ({"lon": None}, "lon", "lon "),
     ({"lon": False}, "lon", "lon must be a number, got False"),
     ({"lat": [0]}, "lat", "lat must be a number, got [0]"),
@@ -278,7 +286,7 @@ def test_a_batch_that_breaks_off_changes_nothing() -> None:
 
 
 def test_brokers_that_cannot_be() -> None:
-    space = nc.Space((0, 0, 1, 1))
+    space = nc.Space((0, 0, 1, 1), metric="euclidean")
     for given, message in [
         ((None,), "space must be a Space, got None"),
         (((0, 0, 1, 1),), "space must be a Space, got (0, 0, 1, 1)"),
@@ -370,7 +378,7 @@ def test_an_id_may_be_used_again_after_it_ended() -> None:
 
 
 def test_subscriptions_expire_silently() -> None:
-    broker = nc.Broker(nc.Space((0, 0, 8, 8)), nc.Window(count=2))
+    broker = nc.Broker(nc.Space((0, 0, 8, 8), metric="euclidean"), nc.Window(count=2))
     for id, query in [
         ("w", nc.Within(nc.Box(0, 0, 8, 8), "a")),
         ("s", nc.Similar(0, 0, "a", 0.5, 0)),
@@ -394,7 +402,7 @@ def test_subscriptions_expire_silently() -> None:
 
 
 def test_a_batch_ends_subscriptions_in_its_midst() -> None:
-    broker = nc.Broker(nc.Space((0, 0, 8, 8)), nc.Window())
+    broker = nc.Broker(nc.Space((0, 0, 8, 8), metric="euclidean"), nc.Window())
     broker.subscribe("w", nc.Within(nc.Box(0, 0, 8, 8), "a"), expires=5)
     updates = broker.publish([nc.Message(n, 0, 0, "a", ts=n) for n in range(8)])
     assert [update.message for update in updates] == [0, 1, 2, 3, 4]
@@ -420,7 +428,11 @@ def test_moves_that_cannot_be() -> None:
         ),
         (lambda: broker.move("1", lon=1), "lat", "lat is required when there is no region, got None"),
         (lambda: broker.move("1"), "lon", "lon is required when there is no region, got None"),
-        (lambda: broker.move("1", lon=1, lat=91), "lat", "lat must be within [-90, 90] under haversine, got 91.0"),
+        (
+            lambda: broker.move("1", lon=1, lat=91),
+            "lat",
+            'lat must be within [-90, 90] under haversine (plain coordinates: metric="euclidean"), got 91.0',
+        ),
         (lambda: broker.move("1", lon=NAN, lat=0), "lon", "lon must be finite, got nan"),
         (lambda: broker.move("0", region=[0, 0, 1]), "region", "region is malformed (bbox must be [min_lon, min_lat,"),
         (
@@ -475,7 +487,7 @@ def test_moving_many() -> None:
 
 
 def test_what_calls_return() -> None:
-    broker = nc.Broker(nc.Space((0, 0, 8, 8)), nc.Window(count=2))
+    broker = nc.Broker(nc.Space((0, 0, 8, 8), metric="euclidean"), nc.Window(count=2))
     nothing = broker.subscribe("n", nc.Nearest(0, 0, "a", k=1))
     assert isinstance(nothing, nc.Updates)
     assert (list(nothing), nothing.rejects) == ([], [])
@@ -498,7 +510,7 @@ def test_what_calls_return() -> None:
 
 
 def test_late_messages_are_counted_and_notify_nobody() -> None:
-    broker = nc.Broker(nc.Space((0, 0, 8, 8)), nc.Window(age=1))
+    broker = nc.Broker(nc.Space((0, 0, 8, 8), metric="euclidean"), nc.Window(age=1))
     broker.subscribe("w", nc.Within(nc.Box(0, 0, 8, 8), "a"))
     updates = broker.publish(
         [nc.Message(1, 0, 0, "a", ts=5000), nc.Message(2, 0, 0, "a", ts=4000), nc.Message(3, 0, 0, "a", expires=5000)]
@@ -509,7 +521,7 @@ def test_late_messages_are_counted_and_notify_nobody() -> None:
 
 
 def test_arrow_and_objects_may_be_mixed_in_one_life() -> None:
-    broker = nc.Broker(nc.Space((0, 0, 8, 8)), nc.Window())
+    broker = nc.Broker(nc.Space((0, 0, 8, 8), metric="euclidean"), nc.Window())
     broker.subscribe_many(
         pa.table(
             {"id": [1, 2], "kind": ["nearest", "topk"], "lon": [0.0, 1.0], "lat": [0.0, 1.0], "keywords": ["a", "a b"]}
@@ -533,12 +545,12 @@ def test_stats_tell_sizes_and_work() -> None:
     assert stats["engines"]["similar"]["arrivals"] == 6
     assert stats["words"] == 2
     assert all(n > 0 for n in stats["bytes"].values())
-    assert nc.Broker(nc.Space((0, 0, 1, 1))).stats()["clock"] is None
+    assert nc.Broker(nc.Space((0, 0, 1, 1), metric="euclidean")).stats()["clock"] is None
 
 
 def test_ids_that_come_too_late_fix_the_type_of_ids_too() -> None:
     """A batch and single calls must refuse the same rows."""
-    broker = nc.Broker(nc.Space((0, 0, 10, 10)), nc.Window(age=1))
+    broker = nc.Broker(nc.Space((0, 0, 10, 10), metric="euclidean"), nc.Window(age=1))
     broker.advance(10_000)
     rows = [{"id": 1, "lon": 0, "lat": 0, "text": "late", "ts": 0}, {"id": "a", "lon": 0, "lat": 0, "text": "x"}]
     assert [reject.row for reject in broker.publish(rows).rejects] == [1]
@@ -550,7 +562,7 @@ def test_ids_that_come_too_late_fix_the_type_of_ids_too() -> None:
 
 @pytest.mark.parametrize("ts", [2**62 + 1, -(2**62) - 1])
 def test_times_past_all_ages_are_refused(ts: int) -> None:
-    broker = nc.Broker(nc.Space((0, 0, 10, 10)), nc.Window(age=1))
+    broker = nc.Broker(nc.Space((0, 0, 10, 10), metric="euclidean"), nc.Window(age=1))
     with pytest.raises(nc.InvalidInput, match="ts must be"):
         broker.advance(ts)
     row = {"id": "a", "lon": 0.0, "lat": 0.0, "text": "x", "ts": ts}
@@ -561,7 +573,7 @@ def test_times_past_all_ages_are_refused(ts: int) -> None:
 
 
 def test_one_message_may_be_given_as_its_json_form() -> None:
-    broker = nc.Broker(nc.Space((0, 0, 10, 10)), nc.Window(count=5))
+    broker = nc.Broker(nc.Space((0, 0, 10, 10), metric="euclidean"), nc.Window(count=5))
     broker.subscribe("s", nc.Nearest(0, 0, "x"))
     assert len(broker.publish({"id": "a", "lon": 0.0, "lat": 0.0, "text": "x", "ts": 1})) == 1
     with pytest.raises(nc.InvalidInput, match="lat"):
@@ -569,7 +581,7 @@ def test_one_message_may_be_given_as_its_json_form() -> None:
 
 
 def test_updates_have_the_types_of_the_ids_also_when_there_are_none() -> None:
-    broker = nc.Broker(nc.Space((0, 0, 10, 10)), nc.Window(count=5))
+    broker = nc.Broker(nc.Space((0, 0, 10, 10), metric="euclidean"), nc.Window(count=5))
     broker.subscribe(1, nc.Nearest(0, 0, "x"))
     some = broker.publish([nc.Message(7, 0, 0, "x", ts=1)])
     none = broker.publish([nc.Message(8, 0, 0, "y", ts=1)])

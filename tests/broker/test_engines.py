@@ -62,11 +62,11 @@ def test_another_engine_must_be_given_again(tmp_path: Path) -> None:
 )
 def test_a_choice_that_cannot_be_is_refused(engines: Any, message: str) -> None:
     with pytest.raises(nc.InvalidInput) as refused:
-        nc.Broker(nc.Space((0, 0, 1, 1)), engines=engines)
+        nc.Broker(nc.Space((0, 0, 1, 1), metric="euclidean"), engines=engines)
     assert str(refused.value).startswith(message)
 
 
 def test_settings_are_not_given_to_a_restored_broker(tmp_path: Path) -> None:
-    nc.Broker(nc.Space((0, 0, 1, 1))).snapshot(tmp_path / "file")
+    nc.Broker(nc.Space((0, 0, 1, 1), metric="euclidean")).snapshot(tmp_path / "file")
     with pytest.raises(nc.InvalidInput, match="must be left out: a snapshot has its settings"):
         nc.Broker.restore(tmp_path / "file", engines={"within": nc.ApTreeSettings()})

@@ -10,7 +10,7 @@ WINDOW = nc.Window(count=5)
 
 
 def broker(window: nc.Window | None = WINDOW) -> nc.Broker:
-    return nc.Broker(nc.Space((0, 0, 3, 4), max_distance=10), window)
+    return nc.Broker(nc.Space((0, 0, 3, 4), metric="euclidean", max_distance=10), window)
 
 
 def test_a_topk_score_is_taken_apart() -> None:

@@ -12,7 +12,7 @@ import nearcast as nc
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 N = 600 if COMPILED else 60
-SPACE = nc.Space((0, 0, 16, 16))
+SPACE = nc.Space((0, 0, 16, 16), metric="euclidean")
 QUERIES: list[nc.Query] = [
     nc.Within(nc.Box(0, 0, 8, 8), "a OR b"),
     nc.Similar(4, 4, "a b", delta=0.5, tau=0.4),

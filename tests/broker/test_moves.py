@@ -111,7 +111,7 @@ def test_columns_that_mean_nothing_for_a_move_are_refused_by_row() -> None:
         "id"
     ]
     assert [reject.field for reject in broker.move_many(pa.table({"lon": [1], "lat": [1]})).rejects] == ["id"]
-    nobody = nc.Broker(nc.Space((0, 0, 1, 1)))
+    nobody = nc.Broker(nc.Space((0, 0, 1, 1), metric="euclidean"))
     assert [reject.field for reject in nobody.move_many(table).rejects] == ["id", "colour"]
 
 
@@ -132,7 +132,8 @@ def test_nobody_moves_twice_at_once() -> None:
     registry._kinds[numbers[2]] = 3
     boxes = Moves(np.array([0, 1, 3, 6]), pa.array(["a", "b", "a", "a"]), box_rows(np.arange(16.0).reshape(4, 4)))
     others = from_objects(
-        [(2, Move("a", region=nc.Box(9, 9, 9, 9))), (4, Move("p", 1, 2)), (5, Move("p", 3, 4))], Space((0, 0, 9, 9))
+        [(2, Move("a", region=nc.Box(9, 9, 9, 9))), (4, Move("p", 1, 2)), (5, Move("p", 3, 4))],
+        Space((0, 0, 9, 9), metric="euclidean"),
     )
     told = [
         (kind, slots.tolist(), moves.rows.tolist(), moves.to_regions)

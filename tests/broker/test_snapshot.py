@@ -63,7 +63,7 @@ def test_a_broker_comes_back(window: nc.Window | None, tmp_path: Path) -> None:
 
 
 def test_an_empty_broker_comes_back(tmp_path: Path) -> None:
-    nc.Broker(nc.Space((0, 0, 1, 1))).snapshot(tmp_path / "empty")
+    nc.Broker(nc.Space((0, 0, 1, 1), metric="euclidean")).snapshot(tmp_path / "empty")
     broker = nc.Broker.restore(tmp_path / "empty")
     broker.subscribe("a", nc.Within(nc.Box(0, 0, 1, 1), "x"))
     broker.unsubscribe("a")

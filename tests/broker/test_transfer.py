@@ -139,18 +139,18 @@ def test_messages_whose_ids_have_another_type_are_not_adopted() -> None:
     ids=str,
 )
 def test_copies_that_cannot_live_here(other: dict[str, Any], reason: str) -> None:
-    taker = nc.Broker(nc.Space((0, 0, 9, 9)))
+    taker = nc.Broker(nc.Space((0, 0, 9, 9), metric="euclidean"))
     with pytest.raises(InvalidInput) as refused:
         taker.adopt(giving("a", **other).export_subscriptions(["a"]))
     assert str(refused.value) == reason
-    windowed = nc.Broker(nc.Space((0, 0, 9, 9)), nc.Window(count=3))
+    windowed = nc.Broker(nc.Space((0, 0, 9, 9), metric="euclidean"), nc.Window(count=3))
     with pytest.raises(InvalidInput, match="rows must come from a broker with the same window"):
         windowed.adopt(giving("a").export_subscriptions(["a"]))
     assert len(windowed.subscription_ids) == len(taker.subscription_ids) == 0
 
 
 def test_one_id_under_two_kinds_is_not_adopted() -> None:
-    one, two, taker = (nc.Broker(nc.Space((0, 0, 9, 9)), nc.Window(count=3)) for _ in range(3))
+    one, two, taker = (nc.Broker(nc.Space((0, 0, 9, 9), metric="euclidean"), nc.Window(count=3)) for _ in range(3))
     one.subscribe("a", nc.Nearest(1, 1, "fire"))
     two.subscribe("a", nc.TopK(1, 1, "fire"))
     with pytest.raises(DuplicateId, match="id must not be the id of another subscription, got 'a'"):
@@ -160,7 +160,7 @@ def test_one_id_under_two_kinds_is_not_adopted() -> None:
 
 @pytest.mark.parametrize("window", [None, nc.Window(count=9)], ids=repr)
 def test_only_what_was_exported_is_adopted(window: nc.Window | None) -> None:
-    giver, taker = giving(1, window), nc.Broker(nc.Space((0, 0, 9, 9)), window)
+    giver, taker = giving(1, window), nc.Broker(nc.Space((0, 0, 9, 9), metric="euclidean"), window)
     giver.subscribe(2, nc.Within(nc.Polygon([(0, 0), (9, 0), (0, 9)]), "fire OR NOT smoke fire"))
     rows = giver.export_subscriptions([1, 2])
     spoilt: list[Any] = [5, None, "rows", [], [rows], {"nearest": {}}, {"nearest": None}, {"other": rows["nearest"]}]

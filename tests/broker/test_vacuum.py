@@ -31,7 +31,7 @@ def test_without_a_window_nothing_is_kept_but_the_nearest(monkeypatch: pytest.Mo
 
 def test_words_that_nothing_holds_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nearcast.broker.vacuum._LEAST", 50)
-    broker = nc.Broker(nc.Space((0, 0, 8, 8)), nc.Window(count=10))
+    broker = nc.Broker(nc.Space((0, 0, 8, 8), metric="euclidean"), nc.Window(count=10))
     broker.subscribe("n", nc.Nearest(0, 0, "keep", k=2))
     broker.subscribe("w", nc.Within(nc.Box(0, 0, 8, 8), "keep AND NOT never"))
     for n in range(12):
@@ -57,7 +57,7 @@ def test_words_of_subscriptions_that_come_and_go_are_forgotten(
         sweep_words(vacuum)
 
     monkeypatch.setattr(Vacuum, "_sweep_words", counted)
-    broker = nc.Broker(nc.Space((0, 0, 8, 8)), window)
+    broker = nc.Broker(nc.Space((0, 0, 8, 8), metric="euclidean"), window)
     broker.subscribe("n", nc.Nearest(0, 0, "keep", k=2))
     kinds: list[Any] = [nc.Nearest(0, 0, "a"), nc.Similar(0, 0, "a", 0.5, 0.5), nc.Within(nc.Box(0, 0, 8, 8), "a")]
     most, n_rounds = 0, 60
@@ -82,7 +82,7 @@ def test_words_of_subscriptions_that_come_and_go_are_forgotten(
 
 def test_without_messages_there_is_nothing_to_sweep() -> None:
     """Only messages that some result holds are kept; where none is, no array that was once long is looked at."""
-    broker = nc.Broker(nc.Space((0, 0, 8, 8)))
+    broker = nc.Broker(nc.Space((0, 0, 8, 8), metric="euclidean"))
     broker.subscribe("n", nc.Nearest(0, 0, "fire", 3))
     broker.publish([nc.Message(i, 0, 0, "fire") for i in range(100)])
     broker.unsubscribe("n")

@@ -216,7 +216,7 @@ def test_a_checkpoint_holds_to_its_options(tmp_path: Path) -> None:
     assert (result.totals.rows, result.head.files) == (0, 1)
     for changes, field in (
         ({"window": None}, "window"),
-        ({"space": nc.Space((0, 0, 1, 1))}, "space"),
+        ({"space": nc.Space((0, 0, 1, 1), metric="euclidean")}, "space"),
         ({"updates_format": "jsonl"}, "updates_format"),
     ):
         with pytest.raises(InvalidInput, match=rf"{field} must stay .* for this checkpoint"):

@@ -16,7 +16,7 @@ from nearcast.model.event import Move
 from nearcast.model.region import Box, Circle
 from nearcast.space.space import Space
 
-PLANE = Space((0, 0, 8, 8))
+PLANE = Space((0, 0, 8, 8), metric="euclidean")
 GLOBE = Space((-180, -90, 180, 90), "haversine")
 SIDE = st.one_of(st.integers(-200, 200), st.floats(-200, 200))
 

@@ -29,7 +29,8 @@ from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-PLANE = Rules(Space((0, 0, 8, 8)), True, None)
+POLES = 'under haversine (plain coordinates: metric="euclidean")'
+PLANE = Rules(Space((0, 0, 8, 8), metric="euclidean"), True, None)
 GLOBE = Rules(Space((-180, -90, 180, 90), "haversine"), False, None)
 
 SCHEMA = {
@@ -148,7 +149,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("nearest", {"keywords": " - "}, "keywords", "keywords must hold at least one word, got ' - '"),
     ("nearest", {"lon": None}, "lon", "lon is required, got None"),
     ("nearest", {"lat": float("nan")}, "lat", "lat must be finite, got nan"),
-    ("nearest", {"lat": 90.5}, "lat", "lat must be within [-90, 90] under haversine, got 90.5"),
+    ("nearest", {"lat": 90.5}, "lat", f"lat must be within [-90, 90] {POLES}, got 90.5"),
     ("nearest", {"k": 0}, "k", "k must be >= 1, got 0"),
     ("nearest", {"k": 2**31}, "k", f"k must be <= {2**31 - 1}, got {2**31}"),
     ("nearest", {"match": "some"}, "match", "match must be one of all, any, got 'some'"),
@@ -161,7 +162,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("within", {"max_lat": -1.0}, "min_lat", "min_lat must be <= max_lat (-1.0), got 0.0"),
     ("within", {"max_lat": None}, "max_lat", "max_lat is required, got None"),
     ("within", {"region": "[0,0,1,1]"}, "min_lon", "min_lon must be left out when a region is given, got 0.0"),
-    ("within", {"max_lat": 91.0}, "region", "region must keep latitudes within [-90, 90] under haversine, got Box("),
+    ("within", {"max_lat": 91.0}, "region", f"region must keep latitudes within [-90, 90] {POLES}, got Box("),
 ]  # fmt: skip
 
 

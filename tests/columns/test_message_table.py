@@ -23,7 +23,7 @@ from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.weights import Weights
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-PLANE = Space((0, 0, 8, 8))
+PLANE = Space((0, 0, 8, 8), metric="euclidean")
 GLOBE = Space((-180, -90, 180, 90), "haversine")
 SCHEMA = pa.schema(
     [
@@ -81,7 +81,11 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"lon": None}, "lon", "lon is required, got None"),
     ({"lat": float("nan")}, "lat", "lat must be finite, got nan"),
     ({"lon": float("inf")}, "lon", "lon must be finite, got inf"),
-    ({"lat": 91.0}, "lat", "lat must be within [-90, 90] under haversine, got 91.0"),
+    (
+        {"lat": 91.0},
+        "lat",
+        'lat must be within [-90, 90] under haversine (plain coordinates: metric="euclidean"), got 91.0',
+    ),
     ({"text": None}, "text", "text is required when there are no keywords, got None"),
     ({"keywords": ["a"]}, "keywords", "keywords must be left out when text is given, got ['a']"),
     ({"text": None, "keywords": ["a", None]}, "keywords", "keywords must hold strings only, got None"),

@@ -26,7 +26,7 @@ def test_odd_arrow_and_odd_objects(seed: int) -> None:
 
 
 def new_broker() -> nc.Broker:
-    broker = nc.Broker(nc.Space((0, 0, 9, 9)), nc.Window(count=100, age=1000))
+    broker = nc.Broker(nc.Space((0, 0, 9, 9), metric="euclidean"), nc.Window(count=100, age=1000))
     broker.subscribe("fires", nc.Within(BOX, "fire"))
     return broker
 
@@ -160,7 +160,9 @@ def test_the_first_instants_of_arrow_are_no_missing_times() -> None:
     updates = broker.publish(messages(ts=pa.array([-(2**63), None], pa.int64())))
     assert told(updates) == (["b"], [(0, "ts")])
     assert updates.rejects[0].reason == f"ts must be >= {-(2**62)}, got {-(2**63)}"
-    ends = nc.Broker(nc.Space((0, 0, 9, 9)), nc.Window(age=2**62 // 1000 - 1, max_ahead=2**62 // 1000 - 1))
+    ends = nc.Broker(
+        nc.Space((0, 0, 9, 9), metric="euclidean"), nc.Window(age=2**62 // 1000 - 1, max_ahead=2**62 // 1000 - 1)
+    )
     ends.subscribe("fires", nc.Within(BOX, "fire"))
     assert told(ends.publish(messages(ts=[-(2**62), 2**62], expires=[2**63 - 1, 2**63 - 1]))) == (["a"], [(1, "ts")])
     ends.check()

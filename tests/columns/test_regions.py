@@ -12,7 +12,7 @@ from nearcast.model.region import Box, Circle, Polygon, Region
 from nearcast.space.space import Space
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-PLANE = Space((0, 0, 8, 8))
+PLANE = Space((0, 0, 8, 8), metric="euclidean")
 SQUARE = Polygon([(0, 0), (4, 0), (4, 4), (0, 4)], [[(1, 1), (2, 1), (2, 2)]])
 REGIONS: list[Region] = [Box(0, 1, 2, 3), Circle(5, 5, 2), SQUARE, Box(1, 1, 1, 1), Polygon([(0, 0), (1, 0), (0, 9)])]
 

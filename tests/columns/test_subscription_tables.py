@@ -20,7 +20,7 @@ from nearcast.text.weights import Weights
 from nearcast.text.words import from_lists
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-PLANE = Space((0, 0, 8, 8))
+PLANE = Space((0, 0, 8, 8), metric="euclidean")
 TRIANGLE = Polygon([(0, 0), (4, 0), (0, 4)])
 
 

@@ -131,7 +131,7 @@ class Town:
 
     @property
     def space(self) -> nc.Space:
-        return nc.Space(self.ground.bounds)
+        return nc.Space(self.ground.bounds, metric="euclidean")
 
     def place(self) -> tuple[float, float]:
         x, y = self.random.uniform(-1, 17), self.random.uniform(-1, 17)

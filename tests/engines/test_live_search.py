@@ -51,7 +51,7 @@ def test_candidates_leave_out_no_match(metric: str) -> None:
 
 
 def test_what_is_found_is_in_order() -> None:
-    broker = nc.Broker(nc.Space((0, 0, 8, 8)), nc.Window())
+    broker = nc.Broker(nc.Space((0, 0, 8, 8), metric="euclidean"), nc.Window())
     broker.publish(nc.Message(n, n % 3, 0, "a b" if n % 2 else "a", ts=n) for n in range(9))
     broker.subscribe("w", nc.Within(nc.Box(0, 0, 8, 8), "a"))
     broker.subscribe("s", nc.Similar(0, 0, "a b", 0.5, 0.1, "overlap"))

@@ -21,7 +21,7 @@ _TOO_LARGE = "must expand to at most"  # what the package refuses for its size a
 def expressions_round(seed: int) -> None:
     """Some expressions, and messages with every mix of their words."""
     pick = random.Random(seed)
-    broker = nc.Broker(nc.Space((0, 0, 1, 1)))
+    broker = nc.Broker(nc.Space((0, 0, 1, 1), metric="euclidean"))
     accepted: dict[int, tuple[str, Predicate]] = {}
     for n in range(N_EXPRESSIONS):
         text = _formula(pick, pick.choice((1, 2, 3, 4))) if pick.random() < 0.6 else _jumble(pick)

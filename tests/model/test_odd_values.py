@@ -19,7 +19,7 @@ QUERY = nc.Nearest(0, 0, "fire")
 MADE: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (nc.Space, {"bounds": (0, 0, 1, 1), "metric": "haversine", "max_distance": 1.0}),
     (nc.Window, {"count": 1, "age": 1.0, "max_ahead": 1.0}),
-    (nc.Broker, {"space": nc.Space((0, 0, 1, 1)), "window": None, "weights": None}),
+    (nc.Broker, {"space": nc.Space((0, 0, 1, 1), metric="euclidean"), "window": None, "weights": None}),
     (nc.Box, {"min_lon": 0, "min_lat": 0, "max_lon": 1, "max_lat": 1}),
     (nc.Circle, {"lon": 0, "lat": 0, "radius": 1}),
     (nc.Polygon, {"points": [(0, 0), (1, 0), (0, 1)], "holes": ()}),

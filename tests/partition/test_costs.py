@@ -21,7 +21,11 @@ from nearcast.space.regions import circle_box
 from nearcast.text.similarity import MEASURES, tsim
 
 WORDS = ("ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen")
-SPACES = (nc.Space((0, 0, 8, 8)), nc.Space((170, -10, 178, 10), "haversine"), nc.Space((-4, 50, 4, 58), "haversine"))
+SPACES = (
+    nc.Space((0, 0, 8, 8), metric="euclidean"),
+    nc.Space((170, -10, 178, 10), "haversine"),
+    nc.Space((-4, 50, 4, 58), "haversine"),
+)
 
 
 def town(space: nc.Space, n_messages: int, n: int, seed: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -17,10 +17,11 @@ WORLD = (-180.0, -90.0, 180.0, 90.0)
 
 
 def test_max_distance_defaults_to_the_corners() -> None:
-    assert Space((0, 0, 3, 4)).max_distance == 5.0
+    assert Space((0, 0, 3, 4), metric="euclidean").max_distance == 5.0
+    assert Space(WORLD).metric == "haversine"
     assert Space(WORLD, "haversine").max_distance == math.pi * EARTH_RADIUS_M
-    assert Space((0, 0, 3, 4), max_distance=float(np.float64(7))).max_distance == 7.0
-    assert Space((2, 2, 2, 2), max_distance=1).max_distance == 1.0
+    assert Space((0, 0, 3, 4), metric="euclidean", max_distance=float(np.float64(7))).max_distance == 7.0
+    assert Space((2, 2, 2, 2), metric="euclidean", max_distance=1).max_distance == 1.0
 
 
 def test_fields_are_plain_and_frozen() -> None:
@@ -30,7 +31,10 @@ def test_fields_are_plain_and_frozen() -> None:
     assert space == Space([0, 1, 2, 3], "haversine", 5.0)
     assert hash(space) == hash(Space([0, 1, 2, 3], "haversine", 5.0))
     assert pickle.loads(pickle.dumps(space)) == space
-    assert (Space(WORLD).metric_code, Space(WORLD, "haversine").metric_code) == (EUCLIDEAN, HAVERSINE)
+    assert (Space(WORLD, metric="euclidean").metric_code, Space(WORLD, "haversine").metric_code) == (
+        EUCLIDEAN,
+        HAVERSINE,
+    )
     with pytest.raises(dataclasses.FrozenInstanceError):
         space.metric = "euclidean"  # type: ignore[misc]
 
@@ -44,9 +48,9 @@ def test_fields_are_plain_and_frozen() -> None:
         ({"bounds": (0, 0, "a", 1)}, "bounds", "bounds must be a number, got 'a'"),
         ({"bounds": (1, 0, 0, 1)}, "bounds", "bounds must have min_lon <= max_lon and min_lat <= max_lat"),
         ({"bounds": (0, 1, 1, 0)}, "bounds", "bounds must have min_lon <= max_lon and min_lat <= max_lat"),
-        ({"bounds": (0, 0, 1, 91), "metric": "haversine"}, "bounds", "latitudes within [-90, 90] under haversine"),
+        ({"bounds": (0, 0, 100, 100)}, "bounds", 'under haversine (plain coordinates: metric="euclidean")'),
         ({"bounds": (0, -91, 1, 0), "metric": "haversine"}, "bounds", "latitudes within [-90, 90] under haversine"),
-        ({"bounds": (-1e308, 0, 1e308, 0)}, "bounds", "bounds must lie a finite distance apart"),
+        ({"bounds": (-1e308, 0, 1e308, 0), "metric": "euclidean"}, "bounds", "bounds must lie a finite distance apart"),
         ({"bounds": (2, 2, 2, 2)}, "max_distance", "max_distance must be given for bounds whose corners are one place"),
         ({"bounds": (-180, 5, 180, 5), "metric": "haversine"}, "max_distance", "max_distance must be given"),
         ({"bounds": WORLD, "metric": "manhattan"}, "metric", 'metric must be "euclidean" or "haversine"'),
@@ -66,15 +70,17 @@ def test_refused_spaces(given: dict[str, Any], field: str, message: str) -> None
 
 
 def test_check_point() -> None:
-    Space(WORLD).check_point(500.0, 500.0)
+    Space(WORLD, metric="euclidean").check_point(500.0, 500.0)
     haversine = Space(WORLD, "haversine")
     haversine.check_point(500.0, -90.0)
-    with pytest.raises(InvalidInput, match=r"lat must be within \[-90, 90\] under haversine, got 90.1"):
+    with pytest.raises(
+        InvalidInput, match=r"lat must be within \[-90, 90\] under haversine .plain coordinates: metric=.euclidean.."
+    ):
         haversine.check_point(0.0, 90.1)
 
 
 def test_check_region() -> None:
-    haversine, plain = Space(WORLD, "haversine"), Space(WORLD)
+    haversine, plain = Space(WORLD, "haversine"), Space(WORLD, metric="euclidean")
     across = Box(170, 0, -170, 10)
     haversine.check_region(across)
     with pytest.raises(InvalidInput, match="region must have min_lon <= max_lon unless the metric is haversine"):

@@ -19,7 +19,7 @@ from nearcast.window.live import ADMITTED, DUPLICATE, LATE, NOBODY, TOO_FAR_AHEA
 from nearcast.window.window import Window, is_live
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-PLANE = Space((0, 0, 8, 8))
+PLANE = Space((0, 0, 8, 8), metric="euclidean")
 
 
 class Watched:

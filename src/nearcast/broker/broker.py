@@ -57,10 +57,11 @@ from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.weights import Weights
 from nearcast.text.words import from_lists
-from nearcast.window.live import DUPLICATE, LATE, TOO_FAR_AHEAD, LiveMessages, Steps
+from nearcast.window.live import ADMITTED, LATE, LiveMessages, Steps
 from nearcast.window.window import Window
 
 _CHUNK = 4096  # messages taken in at a time
+_NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
 class Broker:
@@ -85,7 +86,7 @@ class Broker:
     Examples
     --------
     >>> import nearcast as nc
-    >>> broker = nc.Broker(nc.Space((0, 0, 10, 10)), window=nc.Window(count=100))
+    >>> broker = nc.Broker(nc.Space((0, 0, 10, 10), metric="euclidean"), window=nc.Window(count=100))
     >>> len(broker.subscribe("ann", nc.Nearest(5, 5, "ramen", k=1)))
     0
     >>> [(u.sign, u.message, u.score) for u in broker.publish(nc.Message("m1", 5, 8, "ramen here", ts=1))]
@@ -371,10 +372,11 @@ class Broker:
         while at < n:
             part = batch if n <= _CHUNK and at == 0 else batch.slice(at, min(at + _CHUNK, n))
             steps, status = self._live.admit(part)
-            for row in np.flatnonzero((status == DUPLICATE) | (status == TOO_FAR_AHEAD)).tolist():
+            odd = np.flatnonzero(status != ADMITTED) if status.any() else _NO_ROWS  # mostly there are none
+            for row in odd[status[odd] != LATE].tolist():
                 error = refusal(int(status[row]), part.id(row), int(part.ts[row]), self.window)
                 refused.append((int(part.rows[row]), error))
-            for row in np.flatnonzero(status == LATE).tolist():
+            for row in odd[status[odd] == LATE].tolist():
                 clock = int(steps.clocks[np.searchsorted(steps.rows, part.rows[row])])
                 error = lateness(int(part.ts[row]), int(part.expires[row]), clock, self.window)
                 late.append(Reject(int(part.rows[row]), error.field, str(error)))

@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+from nearcast.cli.parser import Parser
 from nearcast.errors import InvalidInput, SetupError
 
 _DESCRIPTION = """\
@@ -33,7 +34,7 @@ examples
 
 def build_parser() -> argparse.ArgumentParser:
     """The options of `nearcast bench`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="nearcast bench",
         description=_DESCRIPTION,
         epilog=_EPILOG,

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 import nearcast as nc
+from nearcast.cli.parser import Parser
 from nearcast.cli.report import followers, write_report
 from nearcast.cli.run import Display, print_summary
 from nearcast.cluster.pipeline import Options, Result, run
@@ -30,7 +31,7 @@ pipeline on a Spark inside this machine; shows what a few subscribers got, and w
 
 def build_parser() -> argparse.ArgumentParser:
     """The options of `nearcast demo`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="nearcast demo", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", default="out/demo", metavar="DIR", help="folder for everything (default: out/demo)")

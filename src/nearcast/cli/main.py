@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from nearcast import __version__
+from nearcast.cli.parser import Parser
 from nearcast.errors import NearcastError
 
 # Name -> one line of help. The module of the same name in this package is imported only when it is called.
@@ -16,6 +17,7 @@ COMMANDS = {
     "plan": "tell how evenly subscriptions spread over shards, and how many shards to take",
     "demo": "run the pipeline on a made-up city and write a report with a map",
     "warm": "compile kernels ahead, so that nobody waits later",
+    "cache": "tell where compiled kernels are kept, and remove them",
     "bench": "measure the benchmarks of a checkout, and show what was recorded",
 }
 
@@ -25,7 +27,7 @@ _EPILOG = "nearcast COMMAND --help tells more about a command."
 def build_parser() -> argparse.ArgumentParser:
     """The parser of the words before a command's own options."""
     listed = "\n".join(f"  {name:<8}{about}" for name, about in COMMANDS.items())
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="nearcast",
         description=f"Standing questions over a stream of geo-tagged text.\n\ncommands:\n{listed}",
         epilog=_EPILOG,

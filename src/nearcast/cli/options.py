@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from nearcast.cli.parser import Parser
 from nearcast.cluster.pipeline import WORLD
 from nearcast.cluster.sources import FORMATS
 from nearcast.errors import InvalidInput
@@ -17,7 +18,7 @@ SEVERAL: Any = {"nargs": "+", "action": "extend", "default": [], "metavar": "PAT
 def parser_of(command: str, description: str, epilog: str) -> argparse.ArgumentParser:
     """A command without options so far."""
     shape = argparse.RawDescriptionHelpFormatter
-    return argparse.ArgumentParser(prog=command, description=description, epilog=epilog, formatter_class=shape)
+    return Parser(prog=command, description=description, epilog=epilog, formatter_class=shape)
 
 
 def add_format(group: argparse._ArgumentGroup) -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from nearcast.broker.warm import compile_kernels
+from nearcast.cli.parser import Parser
 from nearcast.kernel_cache import kernel_folder
 from nearcast.model.kinds import LABELS
 
@@ -23,7 +24,7 @@ is set up, so that nobody waits later. Compiling takes a minute or two; where ev
 
 def build_parser() -> argparse.ArgumentParser:
     """The options of `nearcast warm`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="nearcast warm", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(

@@ -83,6 +83,8 @@ class Decoder:
         named = value.get("event")
         if self._role == MESSAGES and (not isinstance(named, str) or named not in EVENT_NAMES):
             return _message_row(message_from_json(value), tail)
+        if self._role == SUBSCRIPTIONS and named is None and value.get("kind") is None and "text" in value:
+            raise InvalidInput("kind", None, f"is required in {self._source}: this is a message, not a subscription")
         if self._role == SUBSCRIPTIONS and named is None:
             value = {**value, "event": "subscribe"}
         event = event_from_json(value)

@@ -46,7 +46,7 @@ def compile_kernels(kinds: tuple[str, ...] = (*_HALVES[0], *_HALVES[1])) -> None
     """Have a throw-away shard process a few events of every sort, and be written and restored in between."""
     compile_for_brokers(kinds)
     weights = nc.Weights.fit(["a b", "é"])
-    shard = Shard(0, nc.Broker(nc.Space((0, 0, 2, 2)), nc.Window(count=3, age=10.0), weights))
+    shard = Shard(0, nc.Broker(nc.Space((0, 0, 2, 2), metric="euclidean"), nc.Window(count=3, age=10.0), weights))
     for round_ in range(3):
         decoder, ts = Decoder("", 0, "events"), 10_000 * round_
         for number, query in enumerate(query for query in _QUERIES if query["kind"] in kinds):

@@ -14,7 +14,8 @@ from nearcast.space.distance import EUCLIDEAN, HAVERSINE, distance
 
 METRICS = {"euclidean": EUCLIDEAN, "haversine": HAVERSINE}
 
-_LAT_RULE = "must keep latitudes within [-90, 90] under haversine"
+_PLAIN = 'under haversine (plain coordinates: metric="euclidean")'
+_LAT_RULE = f"must keep latitudes within [-90, 90] {_PLAIN}"
 
 
 class SpaceInput(NamedTuple):
@@ -35,7 +36,7 @@ class Space:
         ``(min_lon, min_lat, max_lon, max_lat)``, where most places are expected. Places outside are
         answered just as exactly.
     metric
-        ``"euclidean"``: plain coordinates. ``"haversine"``: degrees in, metres out.
+        ``"haversine"``: degrees in, metres out. ``"euclidean"``: plain coordinates.
     max_distance
         Where spatial similarity reaches 0; by default the distance between the two corners of `bounds`.
 
@@ -47,7 +48,7 @@ class Space:
 
     Examples
     --------
-    >>> Space(bounds=(0, 0, 3, 4)).max_distance
+    >>> Space(bounds=(0, 0, 3, 4), metric="euclidean").max_distance
     5.0
     """
 
@@ -55,7 +56,7 @@ class Space:
     metric: str
     max_distance: float
 
-    def __init__(self, bounds: Sequence[float], metric: str = "euclidean", max_distance: float | None = None) -> None:
+    def __init__(self, bounds: Sequence[float], metric: str = "haversine", max_distance: float | None = None) -> None:
         plain = str.__str__(metric) if is_a(metric, str) else ""
         if plain not in METRICS:
             raise InvalidInput("metric", metric, 'must be "euclidean" or "haversine"')
@@ -88,7 +89,7 @@ class Space:
     def check_point(self, lon: float, lat: float) -> None:
         """Raise `InvalidInput` if the finite (lon, lat) is no place here: past a pole under haversine."""
         if self.metric_code == HAVERSINE and not -90.0 <= lat <= 90.0:
-            raise InvalidInput("lat", lat, "must be within [-90, 90] under haversine")
+            raise InvalidInput("lat", lat, f"must be within [-90, 90] {_PLAIN}")
 
     def check_region(self, region: Region) -> None:
         """Raise `InvalidInput` for a corner or centre past a pole, or a date line where there is none."""

@@ -14,7 +14,7 @@ from nearcast.window.index.index import frame_of
 
 def test_searches_that_read_the_same_follow_one_another() -> None:
     """Of TopK by the two most frequent words, then by place; where place matters more, and of Nearest, by place."""
-    broker = nc.Broker(nc.Space((0, 0, 16, 16)), nc.Window(), nc.Weights.fit(["a b c", "a b", "a"]))
+    broker = nc.Broker(nc.Space((0, 0, 16, 16), metric="euclidean"), nc.Window(), nc.Weights.fit(["a b c", "a b", "a"]))
     frame = frame_of(broker.space)
     texts = ["c a", "b", "a b c", "b c", "a c", "b", "a b", "a b"]
     alphas = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.9, 0.8]

@@ -291,7 +291,7 @@ def test_a_holder_of_many_is_told_of_all_that_leave_at_once() -> None:
 
 def test_a_long_stream_settles_in_memory() -> None:
     """One subscription over a stream many times as long as its window, with others coming and going."""
-    broker = nc.Broker(nc.Space((0, 0, 100, 100)), nc.Window(count=50))
+    broker = nc.Broker(nc.Space((0, 0, 100, 100), metric="euclidean"), nc.Window(count=50))
     broker.subscribe("stays", nc.Nearest(5, 5, "a", k=5))
     rng = np.random.default_rng(1)
     n_bytes = []
@@ -307,7 +307,7 @@ def test_a_long_stream_settles_in_memory() -> None:
 @pytest.mark.parametrize("kind", ["topk", "any", "all"])
 def test_moves_settle_in_memory_while_no_message_comes(kind: str) -> None:
     weights = nc.Weights.fit(["a b", "a", "c"])
-    broker = nc.Broker(nc.Space((0, 0, 100, 100)), nc.Window(count=200, age=10_000), weights)
+    broker = nc.Broker(nc.Space((0, 0, 100, 100), metric="euclidean"), nc.Window(count=200, age=10_000), weights)
     rng = np.random.default_rng(2)
     ids = np.arange(200)
     places = {"lon": rng.uniform(0, 100, 200), "lat": rng.uniform(0, 100, 200)}

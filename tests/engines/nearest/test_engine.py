@@ -76,12 +76,12 @@ SETTINGS = [
     NearestSettings(AoiqSettings(words=5, height=0, update_ratio=1.0), GridSettings(finest=0)),
 ]
 CASES = [
-    (nc.Window(count=500), nc.Space(PLANE), SETTINGS[0]),
-    (nc.Window(age=4), nc.Space(PLANE), SETTINGS[1]),
+    (nc.Window(count=500), nc.Space(PLANE, metric="euclidean"), SETTINGS[0]),
+    (nc.Window(age=4), nc.Space(PLANE, metric="euclidean"), SETTINGS[1]),
     (nc.Window(count=700, age=5), nc.Space(PACIFIC, "haversine"), SETTINGS[2]),
     (nc.Window(count=300), nc.Space(POLE, "haversine"), SETTINGS[3]),
     (None, nc.Space(PACIFIC, "haversine"), SETTINGS[2]),
-    (None, nc.Space(PLANE), SETTINGS[1]),
+    (None, nc.Space(PLANE, metric="euclidean"), SETTINGS[1]),
 ]
 
 
@@ -131,7 +131,7 @@ def test_updates_are_those_of_the_brute_force(case: int, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("match", ["all", "any"])
 def test_places_farther_apart_than_any_number(match: str) -> None:
-    broker = nc.Broker(nc.Space(PLANE), nc.Window(count=4))
+    broker = nc.Broker(nc.Space(PLANE, metric="euclidean"), nc.Window(count=4))
     broker.subscribe("far", nc.Nearest(-1.7e308, 0.0, ["w"], 2, match))
     for n, x in enumerate((1.7e308, 1.6e308, 0.0, 1.5e308)):
         broker.publish([Message(n, x, 0.0, None, ["w"], n)])
@@ -149,7 +149,7 @@ def test_what_nobody_uses_goes_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> No
     sweep_early(monkeypatch)
     crowd = Crowd(7, PLANE)
     settings = NearestSettings(AoiqSettings(words=2, height=8, update_ratio=1e-9))
-    broker = nc.Broker(nc.Space(PLANE), nc.Window(count=100), engines={"nearest": settings})
+    broker = nc.Broker(nc.Space(PLANE, metric="euclidean"), nc.Window(count=100), engines={"nearest": settings})
     engine = engine_in(broker)
     n, sizes = (300, []) if COMPILED else (30, [])
     for turn in range(8):
@@ -177,7 +177,7 @@ def test_a_sweep_goes_no_more_than_twice_around(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(grid_index, "sweep_some", sweep)
     n = 500 if COMPILED else 50
-    broker = nc.Broker(nc.Space(PLANE), nc.Window(count=10))
+    broker = nc.Broker(nc.Space(PLANE, metric="euclidean"), nc.Window(count=10))
     engine = engine_in(broker)
     broker.subscribe_many([(i, nc.Nearest(4, 4, "w0 w1", 2, "any")) for i in range(n)])
     broker.move_many([Move(i, 5, 5) for i in range(n)])
@@ -210,7 +210,7 @@ def test_lists_of_one_become_lists_of_two_in_a_pool_with_no_room(
 ) -> None:
     """#19: room for one entry more was made again and again, where the first block of a list has two."""
     monkeypatch.setattr(arena, "_FIRST_ROOM", 1)
-    broker = nc.Broker(nc.Space(PLANE), nc.Window(count=9))
+    broker = nc.Broker(nc.Space(PLANE, metric="euclidean"), nc.Window(count=9))
     broker.subscribe(0, nc.Nearest(1, 1, "fire", match="any"))
     broker.snapshot(tmp_path / "broker")
     again = nc.Broker.restore(tmp_path / "broker")

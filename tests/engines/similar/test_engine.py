@@ -88,7 +88,7 @@ def test_all_earlier_matches_count_not_just_the_heaviest() -> None:
     """Where the published algorithm 3 presumes exactly k earlier matches, it loses this answer (issue 4)."""
     weights = nc.Weights.fit([*["third"] * 7, *["second third"] * 3, "first second third"])
     for settings in (StampSettings(strategy=strategy) for strategy in STRATEGIES):
-        ours, judge = pair(settings, nc.Space((0, 0, 1, 1), max_distance=1.0), None, weights)
+        ours, judge = pair(settings, nc.Space((0, 0, 1, 1), metric="euclidean", max_distance=1.0), None, weights)
         for broker in (ours, judge):
             broker.subscribe("s", nc.Similar(0, 0, "first second third", delta=0.5, tau=0.7))
         message = nc.Message("m", 0.5, 0, "first second third", ts=1)
@@ -98,7 +98,7 @@ def test_all_earlier_matches_count_not_just_the_heaviest() -> None:
 
 def test_one_event_may_match_more_than_there_was_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_FIRST_ROOM", 64)
-    broker = broker_with(StampSettings(), nc.Space((0, 0, 1, 1)))
+    broker = broker_with(StampSettings(), nc.Space((0, 0, 1, 1), metric="euclidean"))
     n = 200
     broker.subscribe_many((i, nc.Similar(0, 0, "word", delta=0.5, tau=0.25)) for i in range(n))
     for arrivals in (1, 3):
@@ -110,7 +110,7 @@ def test_one_event_may_match_more_than_there_was_room_for(monkeypatch: pytest.Mo
 def test_very_long_subscriptions_and_messages() -> None:
     words = [f"word{n}" for n in range(3000 if COMPILED else 300)]
     weights = nc.Weights.fit([" ".join(words[:n]) for n in range(1, len(words), 97)])
-    ours, judge = pair(StampSettings(8), nc.Space((0, 0, 10, 10)), None, weights)
+    ours, judge = pair(StampSettings(8), nc.Space((0, 0, 10, 10), metric="euclidean"), None, weights)
     for broker in (ours, judge):
         for n, measure in enumerate(MEASURES):
             broker.subscribe(n, nc.Similar(1, 1, words, 0.9, 0.6, measure))
@@ -123,7 +123,7 @@ def test_very_long_subscriptions_and_messages() -> None:
 
 
 def test_without_subscriptions_or_words_nothing_is_said() -> None:
-    broker = broker_with(StampSettings(), nc.Space((0, 0, 1, 1)))
+    broker = broker_with(StampSettings(), nc.Space((0, 0, 1, 1), metric="euclidean"))
     assert not list(broker.publish(nc.Message(1, 0, 0, "word", ts=1)))
     broker.subscribe("a", nc.Similar(0, 0, "word", delta=1, tau=1))
     assert not list(broker.publish(nc.Message(2, 0, 0, "", ts=1)))

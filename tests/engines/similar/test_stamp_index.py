@@ -39,7 +39,7 @@ def test_leaves_have_at_most_fanout_members_when_built() -> None:
 
 @pytest.mark.usefixtures("_small_leaves")
 def test_places_that_cannot_be_told_apart() -> None:
-    ours, judge = pair(StampSettings(8), nc.Space((0, 0, 16, 16), max_distance=4.0))
+    ours, judge = pair(StampSettings(8), nc.Space((0, 0, 16, 16), metric="euclidean", max_distance=4.0))
     scene = Scene(5, "euclidean")
     queries = [(i, nc.Similar(3, 3, scene.query().keywords, 0.5, scene.random.random())) for i in range(200)]
     messages = scene.messages(20, 0)
@@ -86,7 +86,7 @@ def test_no_more_leaves_than_can_be_numbered(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_members_of_many_words_wait_for_their_lists_while_the_broker_is_restored(tmp_path: Path) -> None:
     """#19: those of one word that came then were listed together with them, in scratch for one word."""
-    broker = nc.Broker(nc.Space((0, 0, 10, 10)))
+    broker = nc.Broker(nc.Space((0, 0, 10, 10), metric="euclidean"))
     for n in range(30):
         broker.subscribe(n, nc.Similar(5, 5, [f"word{n}{letter}" for letter in "abcdefghijklmnopqrst"], 0.5, 0.5))
     broker.snapshot(tmp_path / "broker")

@@ -315,7 +315,8 @@ class ApTree:
     def _find_drifted(self) -> int | None:
         """The part of the largest node whose weights have moved too far; the root once the sample is full."""
         parts, nodes = self.layout.parts, self.layout.nodes
-        noted = np.unique(self._take_todo(DRIFTING))
+        noted = self._take_todo(DRIFTING)
+        noted = np.unique(noted) if noted.size else noted
         if self.settings.drift == math.inf or parts["child"][ROOT] < 0:
             return None
         if self.recent.full and not self._built_with_sample and self.recent.n_arrived >= self.n_entries:
