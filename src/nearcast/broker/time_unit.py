@@ -21,9 +21,15 @@ class TimeUnit:
 
     def look(self, times: Longs) -> None:
         """Look at the times of a batch; those that were not given count for nothing."""
-        if self._flagged or not times.size or not (times[0] == MISSING or _FIRST <= times[0] <= _LAST):
+        if self._flagged or not times.size:
             return
-        given = times if times.size == 1 else times[times != MISSING]
+        first = int(times[0])
+        if times.size == 1:
+            self.look_at(first)
+            return
+        if first != MISSING and not _FIRST <= first <= _LAST:
+            return
+        given = times[times != MISSING]
         if given.size and given.min() >= _FIRST and given.max() <= _LAST:
             self._flag(int(given[0]))
 

@@ -63,6 +63,8 @@ def rows_of(field: str, source: Any) -> Iterable[Any]:
     InvalidInput
         For what is one thing and not many: a string, a mapping, a number, None; and for Arrow that cannot be read.
     """
+    if type(source) is list:
+        return source
     if is_a(source, pa.Table | pa.RecordBatch):
         return mappings(field, source)
     if is_a(source, pa.Array | pa.ChunkedArray):

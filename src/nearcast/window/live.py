@@ -133,8 +133,11 @@ class LiveMessages:
         given = GivenRows(batch.ts, batch.expires, found, groups)
         admit_rows(given, messages, self.limits, self.last, self.clock, out)
         status = out.status
-        chosen = np.flatnonzero(status == ADMITTED)
-        events = np.flatnonzero((status == ADMITTED) | (status == LATE))
+        if status.any():
+            chosen, events = np.flatnonzero(status == ADMITTED), np.flatnonzero(status <= LATE)
+            self.n_late += events.size - chosen.size
+        else:
+            chosen = events = np.arange(n)
         arrivals = np.full(n, NOBODY, dtype=np.int32)
         if chosen.size:
             terms = encode_batch(batch, self.vocabulary)
@@ -145,7 +148,6 @@ class LiveMessages:
                 self.index.add(self.table.layout, self.vocabulary.idf, arrivals[chosen])
         if events.size:  # a late message fixes the type of ids too
             self.table.ids.type = self.table.ids.type or batch.id_type
-        self.n_late += int((status == LATE).sum())
         steps = self._steps(batch.rows[events], arrivals[events], out.lasts[events], out.clocks[events])
         return steps, status
 

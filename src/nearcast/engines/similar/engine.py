@@ -83,9 +83,11 @@ class SimilarStamp:
     # Messages
 
     def publish(self, steps: Steps) -> Changes:
+        if not len(self.table):
+            return NO_CHANGES
         messages = self.context.live.table.layout
         arrivals = steps.arrivals[steps.arrivals >= 0]
-        if not len(self.table) or not arrivals.size:
+        if not arrivals.size:
             return NO_CHANGES
         self._prepare(int(messages.rows["n_terms"][arrivals].max()))
         given = MatchInput(messages, self.table.layout, self.context.vocabulary.idf, self._index.space)

@@ -6,7 +6,7 @@ import numpy as np
 
 from nearcast.columns.arena import Ints, Longs, State, with_room
 from nearcast.columns.subscription_tables import PointTable
-from nearcast.engines.contract import Changes, EngineContext, Stats
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.exact import TOPK
 from nearcast.engines.kept.engine import BatchInput, KeptEngine, policy_of
 from nearcast.engines.kept.layout import AsOf
@@ -62,6 +62,8 @@ class TopKSkype(KeptEngine):
         self.index.refile(slots, self.table.layout, self.context.vocabulary.idf, self.results.layout.buffers)
 
     def publish(self, steps: Steps) -> Changes:
+        if not len(self.table):
+            return NO_CHANGES
         n_terms = self.context.live.table.layout.rows["n_terms"][steps.arrivals[steps.arrivals >= 0]]
         most = int(n_terms.max(initial=0))
         old = self._probe
