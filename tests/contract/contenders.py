@@ -141,7 +141,7 @@ class Town:
         return self.random.choices(self.words, self.shares, k=self.random.randint(1, most))
 
     def query(self, kind: str, most: int = 3) -> Query:
-        """A query of up to so many words, repeated ones included."""
+        """A query of at most `most` words, repeated ones included."""
         (x, y), words = self.place(), self.some_words(most)
         backfill = self.random.random() < 0.8
         if kind == "within":
