@@ -49,4 +49,4 @@ with tempfile.TemporaryDirectory() as name:
 # bob  + 2
 # ann  - 1  1395 m
 # ann  + 3  1112 m
-# rejected: lat must be within [-90, 90] under haversine, got 97.0
+# rejected: lat must be within [-90, 90] under haversine (plain coordinates: metric="euclidean"), got 97.0

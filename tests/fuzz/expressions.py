@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 
 from definitions import Predicate, Refused, bag_of, expression
 
@@ -64,7 +65,9 @@ def _meaning(text: str) -> Predicate | None:
 def _refusal(broker: nc.Broker, id: int, text: str) -> str | None:
     """Why an expression is refused, or None."""
     try:
-        broker.subscribe(id, nc.Within(_REGION, text))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", nc.NearcastWarning)  # a hint at lower-case operators, which are words
+            broker.subscribe(id, nc.Within(_REGION, text))
     except InvalidInput as error:
         return str(error)
     return None

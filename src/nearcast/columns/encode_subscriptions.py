@@ -84,8 +84,15 @@ def _regions(copied: State) -> list[str | None]:
             centre, (radius, _) = points[starts[0] : starts[0] + 2].tolist()
             regions[row] = json.dumps({"type": "Circle", "coordinates": centre, "radius": radius})
         else:
-            own = [_closed(points, lo, hi) for lo, hi in pairwise(starts)]
-            regions[row] = json.dumps({"type": "Polygon", "coordinates": own})
+            polygons: list[list[Any]] = [[]]
+            for lo, hi in pairwise(starts):
+                if lo == hi:  # an empty ring stands between the polygons of a union
+                    polygons.append([])
+                else:
+                    polygons[-1].append(_closed(points, lo, hi))
+            union = len(polygons) > 1
+            kind, own = ("MultiPolygon", polygons) if union else ("Polygon", polygons[0])
+            regions[row] = json.dumps({"type": kind, "coordinates": own})
     return regions
 
 
