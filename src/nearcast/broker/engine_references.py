@@ -336,13 +336,30 @@ def _check_ranks(order: State) -> None:
 
 
 def _walk(shadow: int, nodes: Array, parts: Array, leaves: Array) -> tuple[Longs, Longs, Longs]:
-    """From the roots down: all nodes and leaves that hang in the tree, and the parts below which leaves hang."""
+    """From the roots down: all nodes and leaves that hang in the tree, and the parts below which leaves hang.
+
+    A subtree that is being rebuilt has a root of its own, its shadow, which names the node that it will hang from.
+    """
     within(np.array([shadow]), parts.size, "parts", -1)
-    level = np.array([trees.ROOT] if shadow == trees.NOTHING else [trees.ROOT, shadow], dtype=np.int64)
+    found, hung = _descend(trees.ROOT, nodes, parts, leaves)
+    require(parts["node"][trees.ROOT] == trees.NO_NODE, "the root hangs somewhere")
+    if shadow != trees.NOTHING:
+        above = parts["node"][shadow]
+        require(above == trees.NO_NODE or (found == above).any(), "a subtree hangs nowhere")
+        more, hung_below = _descend(shadow, nodes, parts, leaves)
+        found, hung = np.concatenate([found, more]), np.concatenate([hung, hung_below])
+        require(np.unique(found).size == found.size, "nodes hang twice")
+    in_leaves = -2 - parts["child"][hung].astype(np.int64)
+    require((leaves["part"][in_leaves] == hung).all(), "leaves do not know where they hang")
+    return found, in_leaves, hung
+
+
+def _descend(root: int, nodes: Array, parts: Array, leaves: Array) -> tuple[Longs, Longs]:
+    """All nodes below a part, and the parts below which leaves hang."""
+    level = np.array([root], dtype=np.int64)
     found: list[Longs] = [level[:0]]
     hung: list[Longs] = [level[:0]]
     reached = 0
-    require((parts["node"][level] == trees.NO_NODE).all(), "a root hangs somewhere")
     while level.size:
         children = parts["child"][level].astype(np.int64)
         within(children, nodes.size, "nodes", -1 - leaves.size)
@@ -362,10 +379,7 @@ def _walk(shadow: int, nodes: Array, parts: Array, leaves: Array) -> tuple[Longs
         require((n_columns >= 1).all() and not (n_parts[grids_of] % np.maximum(n_columns, 1)).any(), "no grid")
         level = ranges(own["first"].astype(np.int64), n_parts + 1)
         require((parts["node"][level] == np.repeat(inner, n_parts + 1)).all(), "parts do not know their nodes")
-    below = np.concatenate(hung)
-    in_leaves = -2 - parts["child"][below].astype(np.int64)
-    require((leaves["part"][in_leaves] == below).all(), "leaves do not know where they hang")
-    return np.concatenate(found), in_leaves, below
+    return np.concatenate(found), np.concatenate(hung)
 
 
 def _part_ranges(nodes: Array, shadow: int) -> tuple[Longs, Longs]:

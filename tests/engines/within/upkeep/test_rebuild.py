@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from compare import identical
 from contract.contenders import Contender, Judge, Town, broker_class, engine_of
@@ -58,3 +60,22 @@ def test_a_box_over_more_leaves_than_scratch_has_room_for_is_filed_under_all_of_
     ours.unsubscribe_many([name for name, _ in everywhere])
     ours.check()
     assert engine_of(ours, DRIFTING).tree.work.path.size > len(SQUARES) // 2
+
+
+def test_a_subtree_under_way_comes_back_with_a_snapshot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A part that is being rebuilt names the node that it hangs from; a restore once refused that."""
+    monkeypatch.setattr(tree, "_ROWS_PER_CALL", (1, 1))
+    town = Town(5)
+    broker = broker_class(DRIFTING)(town.space, nc.Window(count=50))
+    broker.subscribe_many([(n, town.query("within")) for n in range(80)])
+    own = engine_of(broker, DRIFTING).tree
+    part = next(int(own.layout.nodes["part"][node]) for node in range(1, 9) if own.layout.nodes["part"][node] > 0)
+    own._begin_rebuild(part)
+    broker.publish(list(town.messages(2)))
+    assert own._rebuild is not None
+    assert own.layout.parts["node"][own._rebuild.shadow] >= 0
+    broker.snapshot(tmp_path / "file")
+    restored = broker_class(DRIFTING).restore(tmp_path / "file")
+    restored.check()
+    messages = list(town.messages(60, 10))
+    identical(broker.publish(messages), restored.publish(messages))
