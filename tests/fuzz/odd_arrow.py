@@ -40,6 +40,9 @@ SIDES = ("min_lon", "min_lat", "max_lon", "max_lat")
 Table = pa.Table | pa.RecordBatch
 
 
+_MILLISECONDS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
+
+
 class Unreadable:
     """What stands for a value that Arrow cannot hand to Python."""
 
@@ -116,7 +119,7 @@ class Round:
         for _ in range(self.rng.choice([0, 1, 2])):
             columns[self.rng.choice(EXTRA)] = odd_array(self.rng, n)
         used = [name for name in columns if not names or name in names]
-        values = [[_value(columns[name], row) for row in range(n)] for name in used]
+        values = [[_value(name, columns[name], row) for row in range(n)] for name in used]
         rows = [dict(zip(used, row, strict=True)) for row in zip(*values, strict=True)]
         return self.formed(columns), rows
 
@@ -296,10 +299,16 @@ def _is_wild(kind: pa.DataType, top: bool = True) -> bool:
     return any(_is_wild(kind.field(i).type, False) for i in range(kind.num_fields))
 
 
-def _value(column: pa.Array, row: int) -> Any:
+def _value(name: str, column: pa.Array, row: int) -> Any:
+    """A value as Python has it; a time past the calendar, where one is asked for, in milliseconds."""
     try:
         return column[row].as_py()
     except Exception:
+        kind = column.type
+        if name in ("ts", "expires") and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+            days, unit = pa.types.is_date32(kind), getattr(kind, "unit", "ms")
+            times, parts = (86_400_000, 1) if days else _MILLISECONDS[unit]
+            return column[row].value * times // parts
         return Unreadable()
 
 

@@ -15,5 +15,5 @@ ROUNDS: dict[str, Callable[[int], None]] = {
     "long": long_round,
     "expressions": expressions_round,
     "snapshots": snapshots_round,
-    "odd Arrow": odd_arrow_round,
+    "odd_arrow": odd_arrow_round,
 }
