@@ -12,6 +12,8 @@ __version__ = "0.2.0.dev0"
 
 if TYPE_CHECKING:
     from nearcast.broker import Broker
+    from nearcast.broker.backtest import Backtest, backtest
+    from nearcast.broker.estimate import Estimate
     from nearcast.broker.explain import Explanation
     from nearcast.columns.results import Results
     from nearcast.columns.updates import Updates
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
         UnknownId,
     )
     from nearcast.model import (
+        Analyzer,
         Box,
         Circle,
         Message,
@@ -46,21 +49,27 @@ if TYPE_CHECKING:
         Update,
         Within,
     )
+    from nearcast.page.map import Map
+    from nearcast.page.report import report
     from nearcast.space.space import Space
     from nearcast.text.weights import Weights
     from nearcast.window.window import Window
 
 __all__ = [
+    "Analyzer",
     "AoiqSettings",
     "ApTreeSettings",
+    "Backtest",
     "Box",
     "BrokenBroker",
     "Broker",
     "Circle",
     "DuplicateId",
+    "Estimate",
     "Explanation",
     "GridSettings",
     "InvalidInput",
+    "Map",
     "Message",
     "MultiPolygon",
     "NearcastError",
@@ -85,10 +94,14 @@ __all__ = [
     "Weights",
     "Window",
     "Within",
+    "backtest",
+    "report",
 ]
 
 _NAMES = {
     "broker": ("Broker",),
+    "broker.backtest": ("Backtest", "backtest"),
+    "broker.estimate": ("Estimate",),
     "broker.explain": ("Explanation",),
     "columns.results": ("Results",),
     "columns.updates": ("Updates",),
@@ -103,9 +116,11 @@ _NAMES = {
         "SnapshotError", "UnknownId",
     ),
     "model": (
-        "Box", "Circle", "Message", "MultiPolygon", "Nearest", "Polygon", "Reject", "Similar", "Subscription", "TopK",
-        "Update", "Within",
+        "Analyzer", "Box", "Circle", "Message", "MultiPolygon", "Nearest", "Polygon", "Reject", "Similar",
+        "Subscription", "TopK", "Update", "Within",
     ),
+    "page.map": ("Map",),
+    "page.report": ("report",),
     "space.space": ("Space",),
     "text.weights": ("Weights",),
     "window.window": ("Window",),

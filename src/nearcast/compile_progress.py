@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,23 +23,33 @@ class CompileProgress:
         self.n_compiled = 0
         self._bar: Any = None
         self._told = False
+        self._note: Callable[[str], None] | None = None
+
+    def shown_by(self, note: Callable[[str], None] | None) -> None:
+        """Another bar is there: it takes a note while kernels are being compiled."""
+        self._note = note
 
     def begin(self) -> None:
         """A kernel is about to be compiled."""
+        if self._note is not None:
+            self._note(TEXT)
+            return
         if self._bar is not None:
             return
-        if _on_terminal() or (_in_notebook() and find_spec("ipywidgets") is not None):
+        if on_terminal() or (in_notebook() and find_spec("ipywidgets") is not None):
             self._bar = _new_bar()
             self._bar.start()
         elif not self._told:
             _log.info(TEXT)
-            if _in_notebook():  # where a bar needs ipywidgets
+            if in_notebook():  # where a bar needs ipywidgets
                 print(TEXT, file=sys.stderr)
         self._told = True
 
     def advance(self) -> None:
         """A kernel has been compiled."""
         self.n_compiled += 1
+        if self._note is not None:
+            self._note("")
         if self._bar is not None:
             self._bar.advance(0)
 
@@ -59,11 +70,12 @@ def _new_bar() -> Any:
     return bar
 
 
-def _on_terminal() -> bool:
+def on_terminal() -> bool:
+    """Does standard error go to a terminal?"""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
-def _in_notebook() -> bool:
+def in_notebook() -> bool:
     """Is this a kernel of Jupyter? Its output is no terminal, but somebody reads it."""
     ipython = sys.modules.get("IPython")
     return ipython is not None and type(ipython.get_ipython()).__name__ == "ZMQInteractiveShell"

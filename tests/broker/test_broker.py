@@ -506,7 +506,7 @@ def test_what_calls_return() -> None:
     assert list(broker.advance(9)) == []
     assert list(broker.publish([])) == list(broker.publish(iter([]))) == []
     assert broker.stats()["clock"] == 9
-    assert broker.stats()["messages"] == {"live": 2, "sequence": 4, "late": 0}
+    assert broker.stats()["messages"] == {"live": 2, "sequence": 4, "late": 0, "withdrawn": 0}
 
 
 def test_late_messages_are_counted_and_notify_nobody() -> None:
@@ -517,7 +517,7 @@ def test_late_messages_are_counted_and_notify_nobody() -> None:
     )
     assert [update.message for update in updates] == [1]
     assert updates.rejects == []
-    assert broker.stats()["messages"] == {"live": 1, "sequence": 1, "late": 2}
+    assert broker.stats()["messages"] == {"live": 1, "sequence": 1, "late": 2, "withdrawn": 0}
 
 
 def test_arrow_and_objects_may_be_mixed_in_one_life() -> None:
@@ -538,7 +538,7 @@ def test_arrow_and_objects_may_be_mixed_in_one_life() -> None:
 def test_stats_tell_sizes_and_work() -> None:
     stats = filled(nc.Window()).stats()
     assert stats["subscriptions"] == {"within": 1, "similar": 1, "topk": 1, "nearest": 1, "all": 4}
-    assert stats["messages"] == {"live": 6, "sequence": 6, "late": 0}
+    assert stats["messages"] == {"live": 6, "sequence": 6, "late": 0, "withdrawn": 0}
     assert stats["engines"].keys() == set(LABELS)
     assert all(stats["engines"][kind]["offered"] > 0 for kind in ("topk", "nearest"))
     assert stats["engines"]["within"]["messages"] == 6

@@ -166,7 +166,7 @@ def test_a_stream_is_read_as_it_is_published() -> None:
 
     def batches() -> Iterator[pa.RecordBatch]:
         for at in range(3):
-            seen.append(ours._live.last)
+            seen.append(ours.parts.context.live.last)
             yield from messages().slice(30 * at, 30).to_batches()
 
     stream = pa.RecordBatchReader.from_batches(messages().schema, batches())
@@ -210,6 +210,18 @@ def test_what_is_no_rows_raises(door: str) -> None:
         with pytest.raises(nc.InvalidInput, match=r"must be (rows|many)"):
             getattr(ours, door)(rows)
     assert ours.stats() == before
+
+
+def test_messages_given_as_subscriptions_are_one_error() -> None:
+    ours = broker(False)
+    said = "subscriptions must be subscriptions, each with a kind; these are messages, which publish takes, got"
+    rows = messages().slice(0, 5)
+    for given in (rows, rows.to_pylist(), [nc.Message(1, 1, 1, "fire")], pandas_frame(rows), reader(rows)):
+        with pytest.raises(nc.InvalidInput, match=said):
+            ours.subscribe_many(given)
+    mixed = ours.subscribe_many([*rows.to_pylist(), ("x", nc.Nearest(0, 0, "a"))])
+    assert [reject.row for reject in mixed.rejects] == [0, 1, 2, 3, 4]
+    assert ours.subscribe_many(rows.slice(0, 0)).rejects == []
 
 
 def test_a_stray_thing_among_rows_is_a_reject() -> None:
@@ -290,6 +302,25 @@ def test_points_and_regions_of_geopandas() -> None:
     goals = geopandas.GeoDataFrame({"id": ["p", "q"]}, geometry=[shapely.box(5, 5, 6, 6), shapely.Point(7, 7)])
     assert ours.move_many(goals).rejects == []
     assert ours.subscription("q").query == nc.Nearest(7, 7, "ramen")
+
+
+def test_a_projected_crs_is_refused_where_degrees_are_meant() -> None:
+    geopandas = pytest.importorskip("geopandas")
+    frame = geopandas.GeoDataFrame(
+        {"id": ["a"], "text": ["fire"]}, geometry=geopandas.points_from_xy([13.4], [52.5]), crs=4326
+    )
+    metres = frame.to_crs(25833)
+    ours = nc.Broker(nc.Space((13, 52, 14, 53)), nc.Window(count=10))
+    said = r"crs must be in degrees, as frame\.to_crs\(4326\) gives it, or in a euclidean Space, got 'EPSG:25833'"
+    for door in DOORS.keys() - {"unsubscribe_many"}:
+        with pytest.raises(nc.InvalidInput, match=said):
+            getattr(ours, door)(metres)
+    assert [reject.field for reject in ours.unsubscribe_many(metres).rejects] == ["id"], "ids have no place"
+    plain = nc.Broker(nc.Space((0, 0, 1e6, 1e7), metric="euclidean"), nc.Window(count=10))
+    for one, taken in ((ours, frame), (ours, frame.to_crs(4269).assign(id="b")), (plain, metres), (plain, frame)):
+        assert [reject.reason for reject in one.publish(taken).rejects if "live" not in reject.reason] == []
+    placed = metres.assign(id="c", lon=13.4, lat=52.5)
+    assert ours.publish(placed).rejects == [], "the geometry is not asked for"
 
 
 def test_columns_of_ids_and_of_texts() -> None:

@@ -31,11 +31,16 @@ METHODS: dict[str, Callable[[nc.Broker], Any]] = {
     "move": lambda broker: broker.move(0, lon=1, lat=1),
     "move_many": lambda broker: broker.move_many([]),
     "publish": lambda broker: broker.publish([]),
+    "update": lambda broker: broker.update([]),
+    "retract": lambda broker: broker.retract(0),
     "advance": lambda broker: broker.advance(0),
     "reweigh": lambda broker: broker.reweigh(nc.Weights()),
     "subscriptions": lambda broker: broker.subscriptions(),
     "subscription": lambda broker: broker.subscription(0),
+    "map": lambda broker: broker.map(),
     "results": lambda broker: broker.results(0),
+    "match": lambda broker: broker.match(nc.Message("m", 1, 1, "a")),
+    "estimate": lambda broker: broker.estimate(nc.Nearest(1, 1, "a")),
     "explain": lambda broker: broker.explain(0, 0),
     "stats": lambda broker: broker.stats(),
     "check": lambda broker: broker.check(),
@@ -83,7 +88,7 @@ def place_of(broker: nc.Broker, id: int) -> tuple[float, ...]:
 
 
 def test_public_methods_are_all_tested_here() -> None:
-    public = {name for name in vars(nc.Broker) if not name.startswith("_")}
+    public = {name for name in dir(nc.Broker) if not name.startswith("_")}
     assert public == set(METHODS) | {"parts", "restore"}
 
 
@@ -92,13 +97,13 @@ def test_threads_wait_for_each_other() -> None:
     order: list[tuple[str, Any, list[nc.Update]]] = []
 
     class Recording(nc.Broker):
-        def _take_in(self, batch: Any) -> Any:
-            taken = super()._take_in(batch)
+        def _take_in(self, *given: Any) -> Any:
+            taken = super()._take_in(*given)
             order.append(("publish", current.messages, [update for said in taken[0] for update in said]))
             return taken
 
-        def _subscribe(self, subscriptions: Any) -> nc.Updates:
-            updates = super()._subscribe(subscriptions)
+        def _subscribe(self, subscriptions: Any, *given: Any) -> nc.Updates:
+            updates = super()._subscribe(subscriptions, *given)
             order.append(("subscribe_many", subscriptions, list(updates)))
             return updates
 

@@ -21,6 +21,7 @@ from nearcast.columns.regions import box_rows
 from nearcast.errors import InvalidInput
 from nearcast.model.codec import move_from_json
 from nearcast.model.event import Move
+from nearcast.model.kinds import Kind
 from nearcast.model.update import Reject, Update
 from nearcast.space.space import Space
 
@@ -127,9 +128,10 @@ def test_boxes_across_the_date_line_and_past_the_pole() -> None:
 
 def test_nobody_moves_twice_at_once() -> None:
     registry = Registry()
-    numbers = registry.add(pa.array(["a", "b", "p"]), 0)
+    numbers = np.concatenate(
+        [registry.add(pa.array(["a", "b"]), Kind.WITHIN), registry.add(pa.array(["p"]), Kind.NEAREST)]
+    )
     registry.place(numbers, np.array([5, 6, 7], np.int32), np.full(3, 2**63 - 1))
-    registry._kinds[numbers[2]] = 3
     boxes = Moves(np.array([0, 1, 3, 6]), pa.array(["a", "b", "a", "a"]), box_rows(np.arange(16.0).reshape(4, 4)))
     others = from_objects(
         [(2, Move("a", region=nc.Box(9, 9, 9, 9))), (4, Move("p", 1, 2)), (5, Move("p", 3, 4))],

@@ -357,7 +357,7 @@ REFERENCES = {
     "oldest", "soonest", "message", "block", "n_entries", "next", "slot", "n_groups", "room", "n_more", "group_blocks",
     "posting_blocks", "ranges", "part", "child", "node", "leaf", "axis", "parent", "member_start", "word_start",
     "entry_start", "list_start", "n_members", "member_room", "n_listed", "n_words", "entry_room", "n_lists", "term",
-    "tags", "words", "kind", "levels", "coming", "word", "now", "message_room", "n_messages",
+    "tags", "words", "kind", "levels", "coming", "word", "now", "message_room", "n_messages", "order",
 }  # fmt: skip
 
 
@@ -369,6 +369,8 @@ def test_numbers_that_point_outside_are_refused(tmp_path: Path, whole: bytes, mo
     found = [(names, field) for names, field in numbers_in(snapshot.read(intact)) if (field or names[-1]) in REFERENCES]
     assert {field or names[-1] for names, field in found} == REFERENCES - {"free"}, "all are there, but nothing is free"
     for names, field in found:
+        if (names[1:], field) == (("nearest", "all", "tree", "blocks"), "n_words"):
+            continue  # a number by which costs are estimated
         state = snapshot.read(intact)
         array = functools.reduce(lambda inner, name: inner[name], names, state)
         column = array[field] if field else array

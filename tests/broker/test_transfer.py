@@ -19,7 +19,7 @@ from nearcast.broker import snapshot
 from nearcast.errors import DuplicateId, InvalidInput
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-EVERYBODY = ("publish", "advance", "reweigh")  # events that all brokers see
+EVERYBODY = ("publish", "update", "retract", "advance", "reweigh")  # events that all brokers see
 
 
 def by_subscription(updates: Any) -> dict[Any, list[tuple[Any, ...]]]:
@@ -102,8 +102,10 @@ def test_many_go_at_once_and_take_everything_along(window: nc.Window | None, tmp
     assert giver.export_subscriptions([0]) == {}
 
 
-def giving(id: Any, window: nc.Window | None = None, metric: str = "euclidean", message: Any = "m") -> nc.Broker:
-    broker = nc.Broker(nc.Space((0, 0, 9, 9), metric), window)
+def giving(
+    id: Any, window: nc.Window | None = None, metric: str = "euclidean", message: Any = "m", **more: Any
+) -> nc.Broker:
+    broker = nc.Broker(nc.Space((0, 0, 9, 9), metric), window, **more)
     broker.subscribe(id, nc.Nearest(1, 1, "fire", k=2))
     broker.publish({"id": message, "lon": 1, "lat": 2, "text": "fire"})
     return broker
@@ -135,6 +137,11 @@ def test_messages_whose_ids_have_another_type_are_not_adopted() -> None:
     [
         ({"metric": "haversine"}, "rows must come from a broker whose metric is euclidean, got 'haversine'"),
         ({"window": nc.Window(count=3)}, "rows must come from a broker with the same window, got 'nearest'"),
+        (
+            {"analyzer": nc.Analyzer(accents="fold")},
+            f"rows must come from a broker with the same analyzer, {nc.Analyzer()}, "
+            f"got {nc.Analyzer(accents='fold').state()}",
+        ),
     ],
     ids=str,
 )

@@ -48,15 +48,15 @@ def test_words_that_nothing_holds_are_forgotten(monkeypatch: pytest.MonkeyPatch)
 def test_words_of_subscriptions_that_come_and_go_are_forgotten(
     window: nc.Window | None, many: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 19: only messages and the clock had words swept, so that they grew without end while none came."""
+    """Once only messages and the clock had words swept, so that they grew without end while none came."""
     monkeypatch.setattr("nearcast.broker.vacuum._LEAST", 50)
-    sweep_words, sweeps = Vacuum._sweep_words, []
+    sweep_words, sweeps = Vacuum.sweep_words, []
 
     def counted(vacuum: Vacuum) -> None:
-        sweeps.append(len(vacuum._vocabulary))
+        sweeps.append(vacuum)
         sweep_words(vacuum)
 
-    monkeypatch.setattr(Vacuum, "_sweep_words", counted)
+    monkeypatch.setattr(Vacuum, "sweep_words", counted)
     broker = nc.Broker(nc.Space((0, 0, 8, 8), metric="euclidean"), window)
     broker.subscribe("n", nc.Nearest(0, 0, "keep", k=2))
     kinds: list[Any] = [nc.Nearest(0, 0, "a"), nc.Similar(0, 0, "a", 0.5, 0.5), nc.Within(nc.Box(0, 0, 8, 8), "a")]

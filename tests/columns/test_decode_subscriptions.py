@@ -81,7 +81,7 @@ def said(part: Part) -> dict[int, Any]:
         for i, row in enumerate(given.rows.tolist()):
             counts = terms.counts[starts[i] : starts[i + 1]].tolist()
             words = dict(zip(names[starts[i] : starts[i + 1]], counts, strict=True))
-            numbers = [getattr(given, name)[i].item() for name in ("x", "y", "share", "tau", "k", "mode")]
+            numbers = [getattr(given, name)[i].item() for name in ("x", "y", "delta", "tau", "alpha", "k", "mode")]
             found[row] = (part.ids[i].as_py(), numbers, words)
     for i, row in enumerate(given.rows.tolist()):
         found[row] = (part.kind.label, *found[row], int(given.expires[i]), bool(given.backfill[i]))

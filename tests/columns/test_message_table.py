@@ -45,7 +45,7 @@ def table(rows: list[dict[str, Any]], **types: pa.DataType) -> pa.Table:
 
 def words(batch: MessageBatch) -> list[dict[str, int]]:
     vocabulary = Vocabulary()
-    terms = encode_batch(batch, vocabulary)
+    terms, _ = encode_batch(batch, vocabulary)
     names = [vocabulary.word(term) for term in terms.terms.tolist()]
     counts = terms.counts.tolist()
     starts = terms.row_start.tolist()

@@ -7,8 +7,10 @@ import random
 import numpy as np
 import pytest
 
+from nearcast.columns.field_values import FieldValues
 from nearcast.columns.message_table import MESSAGE, MessageLayout, measure_rows
 from nearcast.columns.scores import dot, dot_row, gather, scatter, shared_row, similar_score, topk_score
+from nearcast.text.vocabulary import Vocabulary
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 N_WORDS = 12
@@ -51,7 +53,7 @@ def test_a_stored_message_scores_as_its_row() -> None:
     rows["term_start"], rows["n_terms"] = 1, 2
     idf, dense = np.linspace(1, 2, N_WORDS), np.zeros(N_WORDS)
     dense[[1, 3]] = 0.5, 2.0
-    product = dot(MessageLayout(rows, terms, counts), 0, idf, dense)
+    product = dot(MessageLayout(rows, terms, counts, FieldValues(Vocabulary()).layout), 0, idf, dense)
     assert product == dot_row(terms, counts, 1, 2, idf, dense) == 2 * idf[1] * 0.5 + idf[3] * 2.0
 
 

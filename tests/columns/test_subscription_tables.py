@@ -12,6 +12,7 @@ from nearcast.columns.regions import region_rows
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import ENDED, PointTable, WithinTable, clauses_hold, in_region
 from nearcast.columns.times import FOREVER
+from nearcast.model.kinds import Kind
 from nearcast.model.query import Nearest, Similar, Subscription, TopK, Within
 from nearcast.model.region import Box, Circle, Polygon
 from nearcast.space.space import Space
@@ -52,7 +53,7 @@ def clauses_of(table: WithinTable, slot: int) -> list[tuple[list[str], list[str]
 
 def test_a_point_subscription_is_stored_with_all_that_was_said() -> None:
     weights = Weights.fit(["ramen", "ramen sushi"])
-    table = PointTable(Vocabulary(weights))
+    table = PointTable(Vocabulary(weights), Kind.TOPK)
     slots = insert(
         table,
         [
@@ -62,46 +63,45 @@ def test_a_point_subscription_is_stored_with_all_that_was_said() -> None:
     )
     rows = table.rows[slots]
     assert rows[["x", "y", "k", "expires", "since"]].tolist() == [(1.0, 2.0, 5, FOREVER, 0), (-1.0, 0.0, 20, 99, 7)]
-    assert table.scales["share"][slots].tolist() == [0.25, 0.5]
+    assert table.scales["alpha"][slots].tolist() == [0.25, 0.5]
     assert table.numbers[slots].tolist() == [3, 4]
     assert [words_of(table, slot) for slot in slots.tolist()] == [{"ramen": 2, "sushi": 1}, {"road works": 1}]
     ramen, sushi = weights.weight("ramen"), weights.weight("sushi")
-    assert table.scales["weight"][slots[0]] == pytest.approx(ramen + sushi)
     assert table.scales["norm"][slots[0]] == pytest.approx(((2 * ramen) ** 2 + sushi**2) ** 0.5)
     assert len(table) == 2
     assert table.used_slots.tolist() == sorted(slots.tolist())
     table.vocabulary.set_weights(Weights())
     table.measure(slots)
-    assert table.scales["weight"][slots].tolist() == [2.0, 1.0]
+    assert table.scales["norm"][slots].tolist() == [5**0.5, 1.0]
 
 
 def test_modes_and_thresholds() -> None:
-    similar, nearest = PointTable(Vocabulary()), PointTable(Vocabulary(), weighs=False)
+    similar, nearest = PointTable(Vocabulary(), Kind.SIMILAR), PointTable(Vocabulary(), Kind.NEAREST)
     slots = insert(
-        similar, [Subscription(0, Similar(1, 1, "a", 0.5, 0.75, "dice")), Subscription(1, Similar(1, 1, "a", 0, 1))]
+        similar, [Subscription(0, Similar(1, 1, "a b b", 0.5, 0.75, "dice")), Subscription(1, Similar(1, 1, "a", 0, 1))]
     )
-    assert similar.scales[slots][["share", "tau"]].tolist() == [(0.5, 0.75), (0.0, 1.0)]
+    assert similar.scales[slots][["delta", "tau", "weight"]].tolist() == [(0.5, 0.75, 2.0), (0.0, 1.0, 1.0)]
     assert similar.rows["mode"][slots].tolist() == [3, 0]
     slots = insert(nearest, [Subscription(0, Nearest(1, 1, "a", 3, "any")), Subscription(1, Nearest(1, 1, "a"))])
     assert nearest.rows[slots][["k", "mode"]].tolist() == [(3, 1), (10, 0)]
 
 
 def test_without_scores_there_are_no_scales_and_no_counts() -> None:
-    table, other = PointTable(Vocabulary(), weighs=False), PointTable(Vocabulary(), weighs=False)
+    table, other = PointTable(Vocabulary(), Kind.NEAREST), PointTable(Vocabulary(), Kind.NEAREST)
     slots = insert(table, [Subscription(n, Nearest(n, n, f"a b b{n}")) for n in range(3)])
     table.measure(slots)
     table.remove(slots[:1])
     added = other.add_copied(table.copy(slots[1:]), np.array([8, 9], dtype=np.int32))
     assert other.numbers[added].tolist() == [8, 9]
     assert other.rows[["x", "k"]][added].tolist() == [(1.0, 10), (2.0, 10)]
-    loaded = PointTable(table.vocabulary, weighs=False)
+    loaded = PointTable(table.vocabulary, Kind.NEAREST)
     loaded.load(table.state())
     for them in (table, other, loaded):
         assert them.layout.scales.size == them.layout.counts.size == 0
 
 
 def test_points_move() -> None:
-    table = PointTable(Vocabulary())
+    table = PointTable(Vocabulary(), Kind.NEAREST)
     slots = insert(table, [Subscription(n, Nearest(n, n, "a")) for n in range(3)])
     with table.moving(slots[1:2], np.array([[5.0, 6.0]])) as before:
         pass
@@ -172,7 +172,7 @@ def test_places_in_regions() -> None:
 
 def test_tables_keep_what_is_theirs_and_settle_under_churn() -> None:
     vocabulary = Vocabulary()
-    points, within = PointTable(vocabulary), WithinTable(vocabulary)
+    points, within = PointTable(vocabulary, Kind.TOPK), WithinTable(vocabulary)
     sizes = []
     rounds = 60 if COMPILED else 24
     kept: list[tuple[int, int]] = []
@@ -208,12 +208,12 @@ def test_tables_keep_what_is_theirs_and_settle_under_churn() -> None:
 
 def test_tables_are_what_they_were_after_load() -> None:
     vocabulary = Vocabulary()
-    points, within = PointTable(vocabulary), WithinTable(vocabulary)
+    points, within = PointTable(vocabulary, Kind.TOPK), WithinTable(vocabulary)
     insert(points, [Subscription(n, TopK(n, n, f"a b{n}")) for n in range(5)])
     insert(within, [Subscription(n, Within(TRIANGLE, f"a OR c{n}")) for n in range(5)])
     points.remove(np.array([2], dtype=np.int32))
     within.remove(np.array([2], dtype=np.int32))
-    other_points, other_within = PointTable(vocabulary), WithinTable(vocabulary)
+    other_points, other_within = PointTable(vocabulary, Kind.TOPK), WithinTable(vocabulary)
     other_points.load(points.state())
     other_within.load(within.state())
     for table in (other_points, other_within):

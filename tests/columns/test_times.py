@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nearcast as nc
+from nearcast.columns import iso_times
 from nearcast.columns.decode_messages import decode_messages
 from nearcast.columns.times import FOREVER, MISSING, rows_with_times, whole_times
+from nearcast.model.instant import instant
 from nearcast.space.space import Space
 
 PLANE = Space((0, 0, 8, 8), "euclidean")
@@ -125,3 +127,44 @@ def test_expiries_past_int64_are_rejected(kind: str) -> None:
         else {"region": ["[0, 0, 1, 1]"]}
     )
     assert [reject.field for reject in broker.subscribe_many(pa.table(row)).rejects] == ["expires"]
+
+
+TEXTS = st.one_of(
+    st.datetimes().map(datetime.isoformat),
+    st.datetimes(timezones=st.timezones()).map(datetime.isoformat),
+    st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=-7, minutes=-30))])).map(str),
+    st.from_regex(r"\A\d{4}(-\d\d){2}[T ]\d\d:\d\d(:\d\d(\.[0-9]{1,9})?)?([+-][0-9]{2}:[0-9]{2})?\Z"),
+    st.from_regex(r"\A(19|20)[0-9]{2}-[01][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-5][0-9]:[0-5][0-9]\.[0-9]{1,9}Z?\Z"),
+    st.sampled_from(["2024-02-29T00:00", "2023-02-29T00:00", "0000-01-01T00:00:00", "2024-05-17", "2024-W20-5", "soon",
+                     "", " 2024-05-17t12:00z ",
+                     "2024-05-17T24:00:00", "2024-05-17T12:00:60", "1969-12-31T23:59:59.9999Z"]),
+)  # fmt: skip
+
+
+@given(st.lists(st.none() | TEXTS, max_size=6), st.sampled_from([pa.string(), pa.large_string()]))
+def test_iso_strings_in_bulk_are_what_each_of_them_is(texts: list[str | None], kind: pa.DataType) -> None:
+    table = pa.table({"expires": pa.chunked_array([texts[:2], texts[2:]], kind)})
+    try:
+        expected = [None if text is None else instant("expires", text) for text in texts]
+    except nc.InvalidInput:
+        assert whole_times(table).schema == table.schema
+    else:
+        assert whole_times(table).column("expires").to_pylist() == expected
+        assert whole_times(table).column("expires").type == pa.int64()
+
+
+def test_most_iso_strings_are_never_python_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd: list[str] = []
+    monkeypatch.setattr(iso_times, "instant", lambda field, text: odd.append(text) or instant(field, text))
+    texts = ["2024-05-17T12:00:00Z", "2024-05-17 12:00:00.123456789+02:00", "2024-05-17T12:00", "2024-05-17", None]
+    found = batch(ts=pa.array(texts))
+    assert odd == ["2024-05-17"]
+    noon = 1_715_947_200_000
+    assert found.ts.tolist() == [noon, noon - 7_200_000 + 123, noon, noon - 43_200_000, MISSING]
+
+
+def test_texts_that_are_no_times_are_rejects() -> None:
+    found = batch(ts=pa.array(["2024-05-17T12:00Z", "2023-02-29T12:00Z", "soon"]))
+    assert [(reject.row, reject.field) for reject in found.rejects] == [(1, "ts"), (2, "ts")]
+    damaged = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"]).buffers())
+    assert [reject.field for reject in batch(ts=damaged).rejects] == ["ts"]

@@ -60,6 +60,7 @@ CONTENDERS = [
         NearestSettings(AoiqSettings(words=1, height=3, update_ratio=1e-9), GridSettings(finest=2)),
     ),
 ]
+WHERES = (None, None, "kind = 'a'", "price < 10", "kind IN ('a', 'b') AND price >= 5", "NOT kind = 'c' OR price = 7")
 ORACLES = {contender.kind: contender.choice for contender in CONTENDERS if contender.name == "oracle"}
 
 
@@ -100,7 +101,7 @@ def table_of(broker: nc.Broker, contender: Contender) -> Any:
 def made(kind: type[nc.Broker], setting: Setting) -> nc.Broker:
     """A broker of this class in the setting."""
     like = setting.broker()
-    return kind(like.space, like.window, like.parts.context.vocabulary.weights)
+    return kind(like.space, like.window, like.parts.context.vocabulary.weights, analyzer=like.analyzer)
 
 
 def stream(seed: int, contender: Contender, n_events: int) -> tuple[Setting, list[Event]]:
@@ -143,21 +144,28 @@ class Town:
     def query(self, kind: str, most: int = 3) -> Query:
         """A query of at most `most` words, repeated ones included."""
         (x, y), words = self.place(), self.some_words(most)
-        backfill = self.random.random() < 0.8
+        backfill, where = self.random.random() < 0.8, self.random.choice(WHERES)
         if kind == "within":
             side = self.random.choice([1.0, 4.0, 8.0])
             region = Box(x, y, x + side, y + side) if self.random.random() < 0.5 else Circle(x, y, side)
-            return Within(region, self.random.choice([" OR ".join(words), tuple(words[: 2 + most // 10])]), backfill)
+            shapes = [" OR ".join(words), tuple(words[: 2 + most // 10])] * 2
+            shapes += [f'"{words[0]} {words[-1]}"', f'{words[0]}* NOT "{words[-1]} {words[0]}"']
+            return Within(region, self.random.choice(shapes), backfill, where)
         if kind == "similar":
             share, tau = self.random.choice([0.25, 0.5, 0.75]), self.random.choice([0.6, 0.75, 0.9])
-            return Similar(x, y, words, share, tau, self.random.choice(["weighted", "jaccard", "cosine"]), backfill)
+            return Similar(
+                x, y, words, share, tau, self.random.choice(["weighted", "jaccard", "cosine"]), backfill, where
+            )
         k = self.random.choice([1, 2, 5, 20, 60])
         if kind == "topk":
-            return TopK(x, y, words, k, self.random.random(), backfill)
-        return Nearest(x, y, words, k, self.random.choice(["all", "any"]), backfill)
+            return TopK(x, y, words, k, self.random.random(), backfill, where)
+        return Nearest(x, y, words, k, self.random.choice(["all", "any"]), backfill, where)
 
     def messages(self, n: int, first: int = 0) -> Iterator[Message]:
         for i in range(first, first + n):
             life = self.random.choice([None, None, None, 50, 400])
             ts = 10 * i + self.random.choice([0, 0, 0, -30])
-            yield Message(i, *self.place(), None, self.some_words(6), ts, None if life is None else ts + life)
+            fields = {"price": self.random.randrange(20), "kind": self.random.choice("abc")}
+            words, expires = self.some_words(6), None if life is None else ts + life
+            text = (None, words) if i % 3 else (" ".join(words), None)
+            yield Message(i, *self.place(), *text, ts, expires, fields)

@@ -127,9 +127,12 @@ def test_applying_updates_gives_the_results(contender: Contender) -> None:
             after = sequences(broker)
             if refused is None and event.method in ("subscribe", "unsubscribe"):
                 held[event.arguments[0]] = Counter()
-            if notifies:  # what expires leaves silently
+            named = event.arguments[0] if event.method == "retract" else None
+            if event.method == "update" and event.arguments[0].id in after:
+                named = event.arguments[0].id
+            if notifies:  # what expires leaves silently, what is withdrawn does not
                 for messages in held.values():
-                    for message in [m for m in messages if before.get(m) != after.get(m)]:
+                    for message in [m for m in messages if before.get(m) != after.get(m) and m != named]:
                         del messages[message]
             for update in updates:
                 held[update.subscription][update.message] += 1 if update.sign == "+" else -1
@@ -224,13 +227,16 @@ def test_how_messages_are_cut_into_batches_does_not_matter(contender: Contender)
         for event in events:
             if event.method == "subscribe":
                 assert told(whole, event) == told(cut, event)
-        messages = [event.arguments[0] for event in events if event.method == "publish"]
-        expected = list(whole.publish(messages))
-        source, said = Seeded(seed), []
-        while messages:
-            n = source.pick((1, 2, 5, 30))
-            said += cut.publish(messages[:n])
-            messages = messages[n:]
+        source, expected, said = Seeded(seed), [], []
+        for method in ("publish", "update"):
+            messages = [event.arguments[0] for event in events if event.method in ("publish", "update")]
+            if method == "update" and setting.lifetime is None:
+                continue
+            expected += getattr(whole, method)(messages)
+            while messages:
+                n = source.pick((1, 2, 5, 30))
+                said += getattr(cut, method)(messages[:n])
+                messages = messages[n:]
         identical(expected, said)
         same_results(whole, cut, ids_of(events))
         whole.check()
@@ -339,6 +345,7 @@ def test_restored_before_every_event_of_a_crowd(contender: Contender, window: nc
         events += [
             Event("subscribe_many", (queries[7:],)), Event("publish", (messages[:1],)),
             Event("publish", (messages[1:],)), Event("move_many", (moves,)), Event("unsubscribe_many", (gone,)),
+            Event("update", (list(town.messages(30, 40 * wave + 25)),)), Event("retract", (40 * wave + 54,)),
             Event("advance", (400 * (wave + 1),)), *([Event("reweigh", (texts,))] if wave == waves // 2 else []),
         ]  # fmt: skip
         for event in events:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import warnings
 
-from definitions import Predicate, Refused, bag_of, expression
+from definitions import Predicate, Refused, expression
 
 import nearcast as nc
 from nearcast.errors import InvalidInput
@@ -13,7 +13,21 @@ from nearcast.errors import InvalidInput
 N_EXPRESSIONS, N_MESSAGES = 100, 60
 
 _OPERANDS = ("fire", "smoke", "ramen", "FIRE", "straße", "STRASSE", "road/fire", "and", "Or", "not", "NOTE", "ﬁre", "½")
-_ODD = ("AND", "AND", "OR", "OR", "NOT", "(", ")", "((", "-", "_", "!", "\u0301", "e\u0301")
+_PATTERNS = (
+    '"fire smoke"',
+    '"smoke ramen fire"',
+    '"fire, FIRE"',
+    '"ramen"',
+    "fi*",
+    "STRA*",
+    "road-fire*",
+    "ﬁr*",
+    '"road fire"',
+)
+_ODD = (
+    "AND", "AND", "OR", "OR", "NOT", "(", ")", "((", "-", "_", "!", "\u0301", "e\u0301", '"', "*", "fire*", "\u201c",
+    "f*", '"-"', "~",
+)  # fmt: skip
 _SHAPES = ("{}", "({} OR {})", "{} OR {}", "{} AND {}", "NOT {}", "{} {}", "({})", "{} AND NOT {}", "NOT ({} {})")
 _REGION = nc.Box(0, 0, 1, 1)
 _TOO_LARGE = "must expand to at most"  # what the package refuses for its size alone
@@ -34,9 +48,12 @@ def expressions_round(seed: int) -> None:
             assert holds is None or _TOO_LARGE in refusal, f"{text!r} is refused: {refusal}"
     for n in range(N_MESSAGES):
         words = [word for word in (*_OPERANDS, "road", "other", "1\u20442") if pick.random() < 0.4]
-        told = {update.subscription for update in broker.publish(nc.Message(n, 0.5, 0.5, keywords=words))}
-        expected = {n for n, (_, holds) in accepted.items() if holds(bag_of(words))}
-        assert told == expected, f"{words} and {[accepted[int(n)][0] for n in told ^ expected]}"
+        pick.shuffle(words)
+        content: str | list[str] = words if pick.random() < 0.4 else pick.choice((" ", ", ")).join(words)
+        said = {"keywords": words} if isinstance(content, list) else {"text": content}
+        told = {update.subscription for update in broker.publish(nc.Message(n, 0.5, 0.5, **said))}
+        expected = {n for n, (_, holds) in accepted.items() if holds(content)}
+        assert told == expected, f"{content!r} and {[accepted[int(n)][0] for n in told ^ expected]}"
     broker.check()
 
 
@@ -44,13 +61,13 @@ def _formula(pick: random.Random, depth: int) -> str:
     """Balanced parentheses; some have clauses without a positive word."""
     shape = pick.choice(_SHAPES) if depth else "{}"
     if shape == "{}":
-        return pick.choice(_OPERANDS)
+        return pick.choice(_OPERANDS if pick.random() < 0.7 else _PATTERNS)
     return shape.format(*(_formula(pick, depth - 1) for _ in range(shape.count("{}"))))
 
 
 def _jumble(pick: random.Random) -> str:
     """Any arrangement of words, operators and parentheses; most are malformed."""
-    parts = [pick.choice(_OPERANDS if pick.random() < 0.6 else _ODD) for _ in range(pick.randrange(10))]
+    parts = [pick.choice(pick.choice((_OPERANDS, _OPERANDS, _PATTERNS, _ODD))) for _ in range(pick.randrange(10))]
     return pick.choice((" ", " ", "", "\t")).join(parts)
 
 

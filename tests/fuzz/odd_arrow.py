@@ -19,7 +19,7 @@ from fuzz.odd_arrays import odd_array
 from nearcast.model.checks import is_a
 
 STEPS = 12
-MESSAGE = ("id", "lon", "lat", "text", "keywords", "ts", "expires")
+MESSAGE = ("id", "lon", "lat", "text", "keywords", "ts", "expires", "fields")
 EXTRA = (
     "words",
     "counts",
@@ -66,7 +66,8 @@ class Round:
     def _queries(self) -> list[Any]:
         kept = [nc.TopK(1, 1, "fire smoke", 3)] if self.has_window else []
         found = [nc.Within(nc.Box(-99, -80, 99, 80), "fire OR straße"), nc.Similar(1, 1, ["fire"], 0.9, 0.1)]
-        return [*found, nc.Nearest(2, 2, "fire", 3), nc.Nearest(2, 2, "fire smoke", 2, match="any"), *kept]
+        asks = nc.Within(nc.Box(-99, -80, 99, 80), "fire", where="price < 2 OR HAS kind")
+        return [*found, asks, nc.Nearest(2, 2, "fire", 3), nc.Nearest(2, 2, "fire smoke", 2, match="any"), *kept]
 
     def new_id(self) -> Any:
         self.n_ids += 1
@@ -84,6 +85,7 @@ class Round:
             "keywords": [["fire", "SMOKE"] if text is None else None for text in texts],
             "ts": [self.rng.choice([None, 5, 70, 10_000]) for _ in range(n)],
             "expires": [self.rng.choice([None, None, 2**62, 90_000]) for _ in range(n)],
+            "fields": [self.rng.choice([None, {"price": 1.5, "tags": ["a", "b"]}, {"kind": "a"}]) for _ in range(n)],
         }
 
     def subscriptions(self, n: int) -> dict[str, list[Any]]:
@@ -100,7 +102,7 @@ class Round:
             own |= {"k": [2] * n, "alpha": [0.5] * n}
         else:
             own |= {"k": [2] * n, "match": ["any"] * n}
-        return given | own | {"backfill": [True] * n, "expires": [None] * n}
+        return given | own | {"backfill": [True] * n, "expires": [None] * n, "where": ["kind = 'a'"] * n}
 
     def moves(self, n: int) -> dict[str, list[Any]]:
         given: dict[str, list[Any]] = {"id": [self.named(self.rng.randint(0, 6)) for _ in range(n)]}

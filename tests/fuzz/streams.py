@@ -15,7 +15,7 @@ from nearcast.model.message import Message
 from nearcast.model.query import Nearest, Query, Similar, TopK, Within
 from nearcast.model.region import Box, Circle, Polygon
 
-BULK = ("publish", "subscribe", "unsubscribe", "move")  # events of which many can come in one call
+BULK = ("publish", "update", "subscribe", "unsubscribe", "move")  # events of which many can come in one call
 
 _ODD = (  # spellings that fold to one another, or grow when they do, or hold no letter of their own
     "stra\u00dfe", "STRASSE", "\u01c6", "\u01c5", "\ufb01re", "fire", "\u0130", "i\u0307", "\u017f", "\u212b",
@@ -96,8 +96,10 @@ class Crowd:
         self.name = pick.choice(NAMINGS[:3])
         self.n_ids = pick.choice((40, 150, 400))  # of subscriptions, used again and again
         self.lengths = pick.choice(((1,), (1, 2, 3), (1, 2, 3, 20), (1, 60)))  # of subscriptions
+        self.asks = pick.choice((0, 3, 40))  # how many values fields have
         self.long = pick.random() < 0.3  # a message of thousands of words comes by
         self.kinds = pick.choice((("within",), ("similar",), ("topk",), ("nearest",), *[tuple(_MAKES)] * 4))
+        self.updates = pick.choice((0, 1, 4))  # how often messages change, if they do
         self.registered: dict[int, str] = {}
         self.clock, self.n_messages = pick.choice((0, 1_700_000_000_000)), 0
 
@@ -106,8 +108,15 @@ class Crowd:
         setting = Setting(self.ground, self.lifetime, [self.some_words(4) for _ in range(self.pick.choice((0, 3, 40)))])
         events: list[Event] = [self.subscribe() for _ in range(self.pick.choice((1, 30, 120)))]
         while len(events) < n:
-            make = self.pick.choice((self.publish,) * 4 + (self.subscribe,) * 3 + (self.move, self.unsubscribe))
+            make = self.pick.choice(
+                (self.publish,) * 4
+                + (self.subscribe,) * 3
+                + (self.move, self.unsubscribe)
+                + (self.update,) * self.updates
+            )
             events += [make() for _ in range(self.pick.choice(runs))]
+            if self.updates and self.pick.random() < 0.3:
+                events.append(Event("retract", (self.name(self.earlier()),)))
             if self.pick.random() < 0.15:
                 events.append(self.advance() if self.pick.random() < 0.7 else self.reweigh())
         return setting, events
@@ -115,9 +124,20 @@ class Crowd:
     # Events
 
     def publish(self) -> Event:
-        pick = self.pick
         self.n_messages += 1
-        n = pick.randrange(self.n_messages) if pick.random() < 0.1 else self.n_messages
+        n = self.pick.randrange(self.n_messages) if self.pick.random() < 0.1 else self.n_messages
+        return Event("publish", (self.message(n),))
+
+    def update(self) -> Event:
+        self.n_messages += 1
+        return Event("update", (self.message(self.earlier()),))
+
+    def earlier(self) -> int:
+        """The number of a message, rather of a late one: it may live."""
+        return max(0, self.n_messages - self.pick.randrange(self.pick.choice((3, 60, 700))))
+
+    def message(self, n: int) -> Message:
+        pick = self.pick
         ts = None if pick.random() < 0.1 else self.clock + pick.choice((0, 0, 1, 10, 10, 30, -1, -200, 900))
         self.clock = max(self.clock, ts or self.clock)
         life = pick.choice((*[None] * 8, 1, 50, 400, 5000, 0))
@@ -128,8 +148,8 @@ class Crowd:
             words += [f"x{n}" for n in range(first, first + 5000)]
         lon, lat = self.place()
         if pick.random() < 0.5:
-            return Event("publish", (Message(self.name(n), lon, lat, " ".join(words), None, ts, expires),))
-        return Event("publish", (Message(self.name(n), lon, lat, None, words, ts, expires),))
+            return Message(self.name(n), lon, lat, " ".join(words), None, ts, expires, self.fields())
+        return Message(self.name(n), lon, lat, None, words, ts, expires, self.fields())
 
     def subscribe(self) -> Event:
         n, kind = self.pick.randrange(self.n_ids), self.pick.choice(self.kinds)
@@ -191,6 +211,32 @@ class Crowd:
             return Box(x - side, max(-90.0, y - side), x + side, y + side if y > 90.0 else min(90.0, y + side))
         return Box(x - side, y - side, x + side, y + side)
 
+    def fields(self) -> dict[str, Any] | None:
+        """Fields of messages; a stream has none, few values for ties, or many."""
+        pick = self.pick
+        if not self.asks or pick.random() < 0.1:
+            return None
+        made: dict[str, Any] = {"price": pick.randrange(self.asks), "kind": f"k{pick.randrange(self.asks)}"}
+        if pick.random() < 0.5:
+            made["tags"] = [f"t{pick.randrange(self.asks)}" for _ in range(pick.randrange(4))]
+        if pick.random() < 0.3:
+            made["open"] = pick.random() < 0.5
+        if pick.random() < 0.1:
+            made[pick.choice(("price", "kind"))] = pick.choice(("k1", 1.5, True, ["k1", "k2"]))
+        return made
+
+    def where(self) -> str | None:
+        pick = self.pick
+        if not self.asks or pick.random() < 0.3:
+            return None
+        n = pick.randrange(self.asks)
+        parts = (
+            f"price < {n}", f"price = {n}", f"kind = 'k{n}'", f"kind IN ('k{n}', 'k{n + 1}', 'k0')", f"tags = 't{n}'",
+            "open = TRUE", f"kind >= 'k{n}'", "HAS tags", f"NOT price > {n}", f"tags != 't{n}'",
+        )  # fmt: skip
+        shape = pick.choice(("{}", "{}", "{} AND {}", "{} AND {} AND {}", "{} OR {}", "({} OR {}) AND {}"))
+        return shape.format(*pick.sample(parts, shape.count("{}")))
+
     @property
     def backfill(self) -> bool:
         return self.pick.random() < 0.75
@@ -203,26 +249,29 @@ class Crowd:
             " OR ".join(words[:40]),
             f"{one} AND NOT {other} OR {third}",
             f"({one} OR {other}) {third}",
+            f'"{one} {other}" OR {third}',
+            f'{one} NOT "{other} {third}"',
+            f"{one[:2]}* NOT {other[:3]}*",
         ]
         try:
-            return Within(self.region(), self.pick.choice(shapes), self.backfill)
+            return Within(self.region(), self.pick.choice(shapes), self.backfill, self.where())
         except ValueError:  # x AND NOT x, or a word that the text rules leave nothing of
-            return Within(self.region(), "w0", self.backfill)
+            return Within(self.region(), "w0", self.backfill, self.where())
 
     def similar(self) -> Query:
         pick, words = self.pick, self.some_words(self.pick.choice(self.lengths))
         share, tau = pick.choice((0.0, 1.0, 0.5, pick.random())), pick.choice((0.0, 1.0, 0.5, pick.random()))
-        return Similar(*self.place(), words, share, tau, pick.choice(MEASURES), self.backfill)
+        return Similar(*self.place(), words, share, tau, pick.choice(MEASURES), self.backfill, self.where())
 
     def topk(self) -> Query:
         pick, words = self.pick, self.some_words(self.pick.choice(self.lengths))
         k, share = pick.choice((1, 2, 5, 20, 1000)), pick.choice((0.0, 1.0, 0.5, pick.random()))
-        return TopK(*self.place(), words, k, share, self.backfill)
+        return TopK(*self.place(), words, k, share, self.backfill, self.where())
 
     def nearest(self) -> Query:
         pick, words = self.pick, self.some_words(self.pick.choice(self.lengths))
         k, match = pick.choice((1, 2, 5, 20, 1000)), pick.choice(("all", "any"))
-        return Nearest(*self.place(), words[: 3 if match == "all" else None], k, match, self.backfill)
+        return Nearest(*self.place(), words[: 3 if match == "all" else None], k, match, self.backfill, self.where())
 
 
 _MAKES = {"within": Crowd.within, "similar": Crowd.similar, "topk": Crowd.topk, "nearest": Crowd.nearest}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from nearcast.model.message import Message
 from nearcast.model.query import Subscription
 from nearcast.model.update import Update
 
-EVERYBODY = ("publish", "advance", "reweigh")  # events that concern all subscriptions
+EVERYBODY = ("publish", "update", "retract", "advance", "reweigh")  # events that concern all subscriptions
 _SMALL = {one.kind: one.choice for one in CONTENDERS if one.name in ("small-tree", "stamp", "small-cells", "coarse")}
 
 
@@ -42,7 +43,7 @@ class Answer(NamedTuple):
 def made(kind: type[nc.Broker], setting: Setting) -> nc.Broker:
     """A broker of this class in the setting."""
     like = setting.broker()
-    return kind(like.space, like.window, like.parts.context.vocabulary.weights)
+    return kind(like.space, like.window, like.parts.context.vocabulary.weights, analyzer=like.analyzer)
 
 
 def single(broker: nc.Broker, event: Event) -> Answer:
@@ -71,8 +72,10 @@ def joined(answers: list[Answer]) -> Answer:
 def bulk(broker: nc.Broker, batch: Batch, form: str) -> Answer:
     """Many events in one call; messages as objects, JSON forms or an Arrow table."""
     rows = [event.arguments for event in batch.events]
-    if batch.method == "publish":
-        return answer_of(broker.publish(in_form([message for (message,) in rows], form)))
+    if batch.method == "update" and broker.window is None:  # refused as a whole
+        return joined([single(broker, event) for event in batch.events])
+    if batch.method in ("publish", "update"):
+        return answer_of(getattr(broker, batch.method)(in_form([message for (message,) in rows], form)))
     if batch.method == "subscribe":
         given = [(*row, event.named["expires"]) for row, event in zip(rows, batch.events, strict=True)]
         if form == "json":
@@ -85,15 +88,30 @@ def bulk(broker: nc.Broker, batch: Batch, form: str) -> Answer:
     )
 
 
+def field_column(given: list[Any]) -> pa.Array:
+    """Fields as a struct where one can hold them, else as JSON texts."""
+    types: dict[str, set[type]] = {}
+    for fields in given:
+        for name, value in (fields or {}).items():
+            types.setdefault(name, set()).add(type(value))
+    try:
+        if all(len(own) == 1 for own in types.values()):  # Arrow takes true for 1 beside numbers
+            return pa.array(given)
+    except (pa.ArrowException, OverflowError):  # whole numbers past 64 bits
+        pass
+    return pa.array([None if fields is None else json.dumps(fields) for fields in given], pa.string())
+
+
 def in_form(messages: list[Message], form: str) -> Any:
-    names = ("id", "lon", "lat", "text", "keywords", "ts", "expires")
+    names = ("id", "lon", "lat", "text", "keywords", "ts", "expires", "fields")
     rows = [{name: getattr(message, name) for name in names} for message in messages]
     if form == "json":
         return [{name: value for name, value in row.items() if value is not None} for row in rows]
     if form == "arrow":
         ids = pa.int64() if isinstance(messages[0].id, int) else pa.string()
         types = (ids, pa.float64(), pa.float64(), pa.string(), pa.list_(pa.string()), pa.int64(), pa.int64())
-        return pa.Table.from_pylist(rows, pa.schema(list(zip(names, types, strict=True))))
+        table = pa.Table.from_pylist(rows, pa.schema(list(zip(names[:-1], types, strict=True))))
+        return table.append_column("fields", field_column([message.fields for message in messages]))
     return messages
 
 

@@ -19,12 +19,14 @@ from nearcast.model import (
     Publish,
     Query,
     Region,
+    Retract,
     Similar,
     Subscribe,
     Subscription,
     TopK,
     Unsubscribe,
     Update,
+    UpdateMessage,
     Within,
 )
 from nearcast.model.codec import (
@@ -366,7 +368,7 @@ def test_subscription_refusals() -> None:
         "kind must be one of within, similar, topk, nearest, got 'inside'"
     )
     assert str(refusal(subscription_from_json, {**BOB, "regoin": 1})) == (
-        "regoin is not a field of a within subscription (id, kind, region, keywords, backfill, expires), got 1"
+        "regoin is not a field of a within subscription (id, kind, region, keywords, backfill, where, expires), got 1"
     )
     assert str(refusal(subscription_from_json, {**BOB, "k": 3})).startswith("k is not a field of a within subscription")
     assert refusal(subscription_from_json, {**ANN, "min_lon": 3}).field == "min_lon"
@@ -390,6 +392,9 @@ def test_event_forms() -> None:
     assert event_from_json({**BOB, "event": None}) == Subscribe(bob)
     assert event_from_json(FEATURE) == Publish(message_from_json(MESSAGE), 5)
     assert event_from_json({**MESSAGE, "event": "publish", "kind": "post"}) == Publish(message_from_json(MESSAGE), 5)
+    assert event_from_json({**MESSAGE, "event": "update"}) == UpdateMessage(message_from_json(MESSAGE), 5)
+    assert event_from_json({**MESSAGE, "event": "update"}) != Publish(message_from_json(MESSAGE), 5)
+    assert event_from_json({"event": "retract", "id": "m1", "ts": 3}) == Retract("m1", 3)
     assert event_from_json({"event": "unsubscribe", "id": 7, "ts": 3}) == Unsubscribe(7, 3)
     assert event_from_json({"event": "move", "id": 7, "lon": 1, "lat": 2, "ts": 3}) == Move(7, 1, 2, ts=3)
     assert event_from_json({"event": "move", "id": 7, "region": CIRCLE}) == Move(7, region=Circle(1, 2, 500))
@@ -398,7 +403,11 @@ def test_event_forms() -> None:
 def test_event_refusals() -> None:
     assert str(refusal(event_from_json, None)) == "event must be a JSON object, got None"
     assert str(refusal(event_from_json, {**MESSAGE, "event": "say"})) == (
-        "event must be one of publish, subscribe, unsubscribe, move, got 'say'"
+        "event must be one of publish, update, retract, subscribe, unsubscribe, move, got 'say'"
+    )
+    assert str(refusal(event_from_json, {"event": "retract"})) == "id is required, got None"
+    assert str(refusal(event_from_json, {"event": "retract", "id": 1, "text": "x"})) == (
+        "text is not a field of a retract (event, id, ts), got 'x'"
     )
     assert str(refusal(event_from_json, {"event": "unsubscribe"})) == "id is required, got None"
     assert str(refusal(event_from_json, {"event": "unsubscribe", "id": 1, "why": "x"})) == (

@@ -77,7 +77,7 @@ def test_years_and_months_of_numpy() -> None:
     assert instant("ts", np.datetime64(2, "W")) == 14 * 86_400_000
 
 
-@pytest.mark.parametrize("value", [None, pandas.NaT, np.datetime64("NaT"), np.datetime64("NaT", "ns")], ids=repr)
+@pytest.mark.parametrize("value", [None, pandas.NaT, np.datetime64("NaT", "D"), np.datetime64("NaT", "ns")], ids=repr)
 def test_no_time_is_none(value: Any) -> None:
     assert optional_instant("ts", value) is None
     assert optional_expiry("expires", value) is None

@@ -1,4 +1,4 @@
-"""Quotes, stars and tildes in queries are refused everywhere; lower-case operators are hinted at, once."""
+"""Quotes, stars and tildes are refused where they mean nothing; lower-case operators are hinted at, once."""
 
 from __future__ import annotations
 
@@ -15,12 +15,26 @@ from nearcast.model.codec import subscription_from_json
 
 BOX = nc.Box(0, 0, 8, 8)
 QUERIES: list[Callable[[Any], Any]] = [
-    lambda keywords: nc.Within(BOX, keywords),
     lambda keywords: nc.Similar(1, 1, keywords, 0.5, 0.5),
     lambda keywords: nc.TopK(1, 1, keywords),
     lambda keywords: nc.Nearest(1, 1, keywords),
     lambda keywords: subscription_from_json({"id": 1, "kind": "nearest", "lon": 1, "lat": 1, "keywords": keywords}),
+]
+WITHIN: list[Callable[[Any], Any]] = [
+    lambda keywords: nc.Within(BOX, keywords),
     lambda keywords: subscription_from_json({"id": 1, "kind": "within", "region": [0, 0, 1, 1], "keywords": keywords}),
+]
+MARKS = [
+    ('"new york"', 1, "phrase, which only expressions of Within have"),
+    ('pizza "new', 7, "phrase, which only expressions of Within have"),
+    (
+        "\N{LEFT DOUBLE QUOTATION MARK}new\N{RIGHT DOUBLE QUOTATION MARK}",
+        1,
+        "phrase, which only expressions of Within have",
+    ),
+    ("fire*", 5, "prefix, which only expressions of Within have"),
+    ("*", 1, "prefix, which only expressions of Within have"),
+    ("smoke fire~2", 11, "fuzzy word, which is not supported"),
 ]
 
 
@@ -30,34 +44,40 @@ def unhinted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("make", QUERIES)
-@pytest.mark.parametrize(
-    ("text", "position", "what"),
-    [
-        ('"new york"', 1, "phrase"),
-        ('pizza "new', 7, "phrase"),
-        ("\N{LEFT DOUBLE QUOTATION MARK}new york\N{RIGHT DOUBLE QUOTATION MARK}", 1, "phrase"),
-        ("fire*", 5, "prefix"),
-        ("*", 1, "prefix"),
-        ("smoke fire~2", 11, "fuzzy word"),
-    ],
-)
+@pytest.mark.parametrize(("text", "position", "what"), MARKS)
 def test_marks_are_refused(make: Callable[[Any], Any], text: str, position: int, what: str) -> None:
-    for keywords, where in ((text, ""), (["road", text], " of item 2")):
-        with pytest.raises(nc.InvalidInput) as caught:
-            make(keywords)
-        assert caught.value.field == "keywords"
-        assert f"keywords is malformed at position {position}{where}\n" in str(caught.value)
-        assert f"^ would make a {what}, which is not supported" in str(caught.value)
-        assert str(caught.value).endswith(f"got {text!r}")
+    _refuses(make, text, "", text, position, what)
+
+
+@pytest.mark.parametrize("make", QUERIES + WITHIN)
+@pytest.mark.parametrize(("text", "position", "what"), MARKS)
+def test_marks_in_lists_are_refused(make: Callable[[Any], Any], text: str, position: int, what: str) -> None:
+    _refuses(make, ["road", text], " of item 2", text, position, what)
+
+
+def _refuses(make: Callable[[Any], Any], keywords: Any, where: str, text: str, position: int, what: str) -> None:
+    with pytest.raises(nc.InvalidInput) as caught:
+        make(keywords)
+    assert caught.value.field == "keywords"
+    assert f"keywords is malformed at position {position}{where}\n" in str(caught.value)
+    assert f"^ would make a {what}" in str(caught.value)
+    assert str(caught.value).endswith(f"got {text!r}")
+
+
+@pytest.mark.parametrize("make", WITHIN)
+def test_expressions_take_phrases_and_prefixes(make: Callable[[Any], Any]) -> None:
+    made = make('"new york" OR fire*')
+    query = made.query if isinstance(made, nc.Subscription) else made
+    assert query.words == ('"new york"', "fire*")
+    _refuses(make, "smoke fire~2", "", "smoke fire~2", 11, "fuzzy word, which is not supported")
 
 
 def test_the_picture_shows_the_place() -> None:
     with pytest.raises(nc.InvalidInput) as caught:
-        nc.Within(BOX, "smoke OR fire*")
+        nc.Within(BOX, "smoke OR fi*re")
     assert str(caught.value).splitlines()[1:3] == [
-        "    smoke OR fire*",
-        "                 ^ would make a prefix, which is not supported: name the words that are meant, "
-        "got 'smoke OR fire*'",
+        "    smoke OR fi*re",
+        "               ^ must be the last character of a word: it asks for all that start so, got 'smoke OR fi*re'",
     ]
 
 
@@ -92,7 +112,8 @@ def test_operators_in_lower_case_are_hinted_at_once(text: str) -> None:
 
 @pytest.mark.usefixtures("unhinted")
 @pytest.mark.parametrize(
-    "text", ["fire OR smoke", "or fire", "fire or", "sand or", "nor or", "fire", "fire order", "notes"]
+    "text",
+    ["fire OR smoke", "or fire", "fire or", "sand or", "nor or", "fire", "fire order", "notes", '"now or never" fire'],
 )
 def test_other_words_are_not(text: str) -> None:
     with warnings.catch_warnings():

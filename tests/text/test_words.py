@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nearcast.model.words import fold, words_in, words_of
+from nearcast.model.words import fold, set_apart, words_in, words_of
 from nearcast.text import words as words_module
 from nearcast.text.words import from_lists, tokenise
 
@@ -56,7 +56,7 @@ def test_tokenise_agrees_with_the_rules(texts, kind, cut):
 @given(st.lists(st.none() | st.lists(st.none() | TEXT, max_size=4), max_size=8), st.integers(0, 8), st.data())
 def test_lists_are_folded_and_not_split(lists, cut, data):
     kind = data.draw(st.sampled_from([pa.list_(pa.string()), pa.large_list(pa.large_string())]))
-    expected = [words_in(word for word in row or [] if word is not None) for row in lists]
+    expected = [[set_apart(w) for w in words_in(w for w in row or [] if w is not None)] for row in lists]
     column = pa.array(lists, kind)
     assert rows_of(from_lists(column)) == expected
     assert rows_of(from_lists(column[cut:])) == expected[cut:]
@@ -86,7 +86,7 @@ def test_what_folds_to_several_letters_before_every_mark():
 
 
 def test_the_merging_characters_are_all_that_merge():
-    merging = words_module._merging()
+    merging = words_module.merging_characters()
     for point in range(0xA0, 0x110000):
         pair = normalize("NFD", chr(point))
         if len(pair) == 2 and normalize("NFC", pair) == chr(point):

@@ -6,9 +6,16 @@ import math
 
 import numpy as np
 
+from nearcast.columns.conditions import NO_CONDITION, Conditions
+from nearcast.columns.field_values import FieldValues
 from nearcast.columns.message_table import MESSAGE, MessageLayout
+from nearcast.columns.times import FOREVER
 from nearcast.space.space import Space
+from nearcast.text.vocabulary import Vocabulary
 from nearcast.window.index.query import Moment
+
+NO_FIELDS = FieldValues(Vocabulary()).layout
+ANY_FIELDS = (NO_CONDITION, Conditions(Vocabulary()).layout)  # of a question
 
 N_WORDS = 60
 IDF = np.random.default_rng(0).integers(1, 9, N_WORDS) / 4.0  # dyadic: sums are exact and ties happen
@@ -60,7 +67,7 @@ class Stored:
 
     @property
     def layout(self) -> MessageLayout:
-        return MessageLayout(self._rows, self._terms, self._counts)
+        return MessageLayout(self._rows, self._terms, self._counts, NO_FIELDS)
 
     def moment(self, last: int | None = None, since: int = 0) -> Moment:
         return Moment(self.last if last is None else last, self.clock, self.count, since)
@@ -81,6 +88,7 @@ class Stored:
             row = rows[slot]
             row["sequence"] = self.last
             row["x"], row["y"] = place(self.rng, self.space)
+            row["withdrawn_by"] = FOREVER
             row["expires_at"] = (
                 self.clock + 1 + int(self.rng.integers(0, self.lifetime)) if self.lifetime else 2**63 - 1
             )

@@ -9,7 +9,7 @@ from nearcast.model import codec
 from nearcast.workload import city
 from nearcast.workload.city import map as city_map
 from nearcast.workload.city import words as city_words
-from nearcast.workload.city.posts import _SLOT, DAY_START, HOUR_MS, along, hood_of, street_of
+from nearcast.workload.city.posts import DAY_START, HOUR_MS, SLOT, along, hood_of, street_of
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_every_slot_of_every_template_can_be_filled():
     lines = [line for topic in city_words.TOPICS for line in (*topic.lines, *topic.tails)]
     for story in city_words.STORIES:
         lines += [*story.leads, *story.asides, *(line for part in story.lines for line in part)]
-    assert {slot for line in lines for slot in _SLOT.findall(line)} <= known
+    assert {slot for line in lines for slot in SLOT.findall(line)} <= known
     assert all(len(topic.hours) == 18 for topic in city_words.TOPICS)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,53 +18,55 @@ from nearcast.broker.engines import (
     check_replacements,
     choice_of,
     make_engines,
-    settings_state,
 )
-from nearcast.broker.explain import Explanation, explain
+from nearcast.broker.estimate import as_limit, too_broad, without
 from nearcast.broker.guard import Guard, one_at_a_time
+from nearcast.broker.in_turn import Take, in_pieces, take_in_turn
 from nearcast.broker.moves import Movable, many_moves, one_move, rows_of_slots, split_repeats
 from nearcast.broker.ordering import best_first, to_updates
 from nearcast.broker.parts import Parts
+from nearcast.broker.questions import Questions
 from nearcast.broker.references import check_messages_and_subscriptions
-from nearcast.broker.registry import Registry, ranks_of, unknown
-from nearcast.broker.rejects import ending, lateness, new_ids_only, refusal
-from nearcast.broker.stats import stats
+from nearcast.broker.registry import Registry, ranks_of
+from nearcast.broker.rejects import ending, late_rows, new_ids_only, refusals
+from nearcast.broker.state import load_state, outline_of, state_of
 from nearcast.broker.structure import check_structure
-from nearcast.broker.subscriptions import one_subscription, subscription_table
 from nearcast.broker.time_unit import TimeUnit
 from nearcast.broker.transfer import adopt_rows, check_copied, export_rows
 from nearcast.broker.vacuum import Vacuum
 from nearcast.columns.arena import Array, Ints, Longs, State
-from nearcast.columns.arrow_rows import Rows, parts_of
+from nearcast.columns.arrow_rows import parts_of
 from nearcast.columns.decode_messages import MessageBatch, checked_message, decode_messages
 from nearcast.columns.decode_moves import Moves
 from nearcast.columns.decode_subscriptions import Part, Rules, check_subscription, decode_subscriptions
 from nearcast.columns.ids import id_type
-from nearcast.columns.results import Results
 from nearcast.columns.subscription_tables import NOTHING_BEFORE, PointTable, WithinTable
 from nearcast.columns.updates import Updates
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, difference, entering, together
 from nearcast.errors import DuplicateId, InvalidInput, SnapshotError, UnknownId
+from nearcast.model.analyzer import Analyzer, as_analyzer
 from nearcast.model.checks import flag, is_a
 from nearcast.model.event import Move
+from nearcast.model.frames import size_of
 from nearcast.model.geojson import RegionValue
 from nearcast.model.instant import TimeValue, instant
 from nearcast.model.kinds import Kind
 from nearcast.model.message import Message
 from nearcast.model.query import Query, Subscription
+from nearcast.model.rows import IdRows, MessageRows, MoveRows, SubscriptionRows
 from nearcast.model.update import Reject
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary
-from nearcast.text.weights import Weights
-from nearcast.text.words import from_lists
-from nearcast.window.live import ADMITTED, LATE, LiveMessages, Steps
+from nearcast.text.weights import Weights, check_analyzer
+from nearcast.text.words import as_given
+from nearcast.window.live import LiveMessages, Steps
 from nearcast.window.window import Window
+from nearcast.work_progress import UNWATCHED, Progress, Work, watch
 
 _CHUNK = 4096  # messages taken in at a time
-_NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
-class Broker:
+class Broker(Questions):
     """The front door over all engines.
 
     Calls from several threads wait for each other. A call that is interrupted has changed nothing or was applied
@@ -82,6 +84,11 @@ class Broker:
     engines
         Settings by kind of query, such as ``{"similar": StampSettings(fanout=512)}``. Answers are the same for all
         settings. Instead of settings, a function that makes another engine from a table and an `EngineContext`.
+    analyzer
+        What becomes of words, of messages and queries alike: stop words, stems, accents. None for the plain rule.
+
+    max_matches_per_hour
+        A subscription is refused whose `estimate` is more than this; None: all are taken.
 
     Examples
     --------
@@ -99,6 +106,8 @@ class Broker:
         window: Window | None = None,
         weights: Weights | None = None,
         engines: EngineChoice | None = None,
+        analyzer: Analyzer | None = None,
+        max_matches_per_hour: float | None = None,
     ) -> None:
         if not is_a(space, Space):
             raise InvalidInput("space", space, "must be a Space")
@@ -106,20 +115,24 @@ class Broker:
             raise InvalidInput("window", window, "must be a Window or None")
         if weights is not None and not is_a(weights, Weights):
             raise InvalidInput("weights", weights, "must be Weights or None")
+        self.analyzer = as_analyzer(analyzer)
+        if weights is not None:
+            check_analyzer(weights, self.analyzer)
         chosen = check_choice(engines)
+        self.max_matches_per_hour = as_limit(max_matches_per_hour, window)
         self._guard = Guard()
         self._time_unit = TimeUnit()
         self.space = space
         self.window = window
-        self._vocabulary = Vocabulary(weights)
+        self._vocabulary = Vocabulary(weights, self.analyzer)
         self._live = LiveMessages(space, window, self._vocabulary)
         self._context = EngineContext(space, self._vocabulary, self._live)
         self._registry = Registry()
         self._tables: dict[Kind, Table] = {
             Kind.WITHIN: WithinTable(self._vocabulary),
-            Kind.SIMILAR: PointTable(self._vocabulary),
-            Kind.TOPK: PointTable(self._vocabulary),
-            Kind.NEAREST: PointTable(self._vocabulary, weighs=False),
+            Kind.SIMILAR: PointTable(self._vocabulary, Kind.SIMILAR),
+            Kind.TOPK: PointTable(self._vocabulary, Kind.TOPK),
+            Kind.NEAREST: PointTable(self._vocabulary, Kind.NEAREST),
         }
         self._engines = make_engines(chosen, self._tables, self._context)
         self._vacuum = Vacuum(self._context, self._tables, self._engines)
@@ -149,10 +162,12 @@ class Broker:
         replace = flag("replace", replace)
         check_subscription(subscription, self._rules)
         number = self._registry.find(subscription.id)
+        if number >= 0 and not replace:
+            raise DuplicateId("id", id, "must not be the id of another subscription")
+        for error in self._too_broad(decode_subscriptions([subscription], self._rules).parts).values():
+            raise error
         if number < 0:
             return self._subscribe([subscription])
-        if not replace:
-            raise DuplicateId("id", id, "must not be the id of another subscription")
         return self._replace(subscription, number)
 
     def _replace(self, subscription: Subscription, number: int) -> Updates:
@@ -174,18 +189,25 @@ class Broker:
             return self._updates([(kind, together([leaves._replace(signs=-leaves.signs), enters]))])
 
     @one_at_a_time
-    def subscribe_many(self, subscriptions: Rows) -> Updates:
-        """Register many: `Subscription` objects, ``(id, query[, expires])``, JSON forms, an Arrow table or a frame."""
-        return self._in_turn("subscriptions", subscriptions, self._subscribe)
+    def subscribe_many(self, subscriptions: SubscriptionRows, progress: Progress = None) -> Updates:
+        """Register many: `Subscription` objects, ``(id, query[, expires])``, JSON forms, an Arrow table or a frame.
 
-    def _in_turn(self, field: str, source: Any, take: Callable[[Any], Updates]) -> Updates:
+        Long batches show a bar, or call a function, as `publish` says of `progress`.
+        """
+        return self._in_turn("subscriptions", subscriptions, self._subscribe, progress)
+
+    def _in_turn(self, field: str, source: Any, take: Take, progress: Progress = False) -> Updates:
         """A batch, or a stream of batches as they come; rows are numbered through."""
-        taken = [(first, take(part)) for first, part in parts_of(field, source)]
+        parts = parts_of(field, source, self.space.metric == "haversine")
+        taken = take_in_turn(parts, take, watch(field, progress, size_of(source)))
         return Updates.in_turn(taken or [(0, self._updates([]))])
 
-    def _subscribe(self, subscriptions: Any) -> Updates:
+    def _subscribe(self, subscriptions: Any, work: Work = UNWATCHED) -> Updates:
         batch = decode_subscriptions(subscriptions, self._rules)
         parts, taken = new_ids_only(batch.parts, self._registry, self._live.clock)
+        broad = self._too_broad(parts)
+        parts = without(parts, broad) if broad else parts
+        taken += [Reject(row, error.field, str(error)) for row, error in broad.items()]
         rejects = sorted([*batch.rejects, *taken], key=lambda reject: reject.row)
         with self._guard.applying("subscribe"):
             self._vacuum.sweep()
@@ -193,31 +215,40 @@ class Broker:
                 self._registry.ids.type = id_type(batch.parts[0].ids[0].as_py())
             n_rows = max((int(part.given.rows.max()) + 1 for part in parts), default=0)
             ranks = ranks_of([part.given.rows for part in parts])
-            emitted = [self._register(part, own) for part, own in zip(parts, ranks, strict=True)]
+            emitted = [self._register(part, own, work) for part, own in zip(parts, ranks, strict=True)]
             self._registry.pass_ranks(sum(own.size for own in ranks))
             return self._updates(emitted, rejects, np.full(n_rows, self._live.clock))
 
+    def _too_broad(self, parts: Sequence[Part]) -> dict[int, InvalidInput]:
+        """Rows that are expected to match more messages an hour than the broker allows, and why they are refused."""
+        if self.max_matches_per_hour is None or not parts:
+            return {}
+        with self._guard.applying("subscribe"):
+            return too_broad(parts, self.max_matches_per_hour, self._context)
+
     @property
     def _rules(self) -> Rules:
-        return Rules(self.space, self.window is not None, self._registry.ids.type)
+        return Rules(self.space, self.window is not None, self._registry.ids.type, self.analyzer)
 
-    def _register(self, part: Part, ranks: Longs | None = None) -> tuple[Kind, Changes]:
+    def _register(self, part: Part, ranks: Longs | None = None, work: Work = UNWATCHED) -> tuple[Kind, Changes]:
         kind, since = part.kind, self._live.last or NOTHING_BEFORE
         numbers = self._registry.add(part.ids, kind, ranks)
-        terms = self._vocabulary.encode(from_lists(part.words))
-        slots = self._tables[kind].write(part.given, part.n_clauses, terms, numbers, since)
+        terms = self._vocabulary.encode(as_given(part.words))
+        slots = self._tables[kind].write(part.given, part.n_clauses, terms, numbers, since, part.where)
         self._registry.place(numbers, slots, part.given.expires)
         self._engines[kind].insert(slots)
-        found = self._fill(kind, slots[part.given.backfill])
+        found = self._fill(kind, slots[part.given.backfill], work)
+        work.add(int(slots.size - part.given.backfill.sum()))
         if found.slots.size:
             found = found._replace(events=rows_of_slots(found.slots, slots, part.given.rows))
         return kind, self._in_order(kind, found)
 
-    def _fill(self, kind: Kind, slots: Ints) -> Changes:
+    def _fill(self, kind: Kind, slots: Ints, work: Work = UNWATCHED) -> Changes:
         """What these subscriptions find among the live messages."""
         if self.window is None or not len(self._live.table) or not slots.size:
+            work.add(slots.size)
             return NO_CHANGES
-        return self._engines[kind].fill(slots)
+        return together([self._engines[kind].fill(some) for some in in_pieces(slots, work)])
 
     def _in_order(self, kind: Kind, changes: Changes) -> Changes:
         return best_first(kind, changes, self._live.table)
@@ -238,22 +269,16 @@ class Broker:
         return self._updates([])
 
     @one_at_a_time
-    def unsubscribe_many(self, ids: Rows | pa.Array | pa.ChunkedArray) -> Updates:
+    def unsubscribe_many(self, ids: IdRows) -> Updates:
         """End many subscriptions: ids, or Arrow or a frame with a column `id`; unknown ones are in the rejects."""
         return self._in_turn("ids", ids, self._unsubscribe)
 
-    def _unsubscribe(self, ids: Any) -> Updates:
+    def _unsubscribe(self, ids: Any, _: Work) -> Updates:
         numbers, rejects = ending(ids, self._registry)
         with self._guard.applying("unsubscribe_many"):
             self._end(numbers)
             self._vacuum.sweep()
         return self._updates([], rejects)
-
-    def _number(self, id: Any) -> int:
-        number = self._registry.find(id)
-        if number < 0:
-            raise unknown(id)
-        return number
 
     def _end(self, numbers: Ints) -> None:
         for kind, slots in self._registry.by_kind(numbers):
@@ -275,12 +300,12 @@ class Broker:
         return self._relocate(one_move(Move(id, lon, lat, region), self._movable))
 
     @one_at_a_time
-    def move_many(self, moves: Rows) -> Updates:
+    def move_many(self, moves: MoveRows) -> Updates:
         """Move many in turn: `Move` objects, JSON forms, an Arrow table or a frame.
 
         A table has `id` and either `lon, lat` or a region, as GeoJSON in `region` or as the four sides of a box.
         """
-        return self._in_turn("moves", moves, lambda part: self._relocate(*many_moves(part, self._movable)))
+        return self._in_turn("moves", moves, lambda part, _: self._relocate(*many_moves(part, self._movable)))
 
     @property
     def _movable(self) -> Movable:
@@ -335,11 +360,14 @@ class Broker:
     # Messages and time
 
     @one_at_a_time
-    def publish(self, messages: Message | Mapping[str, Any] | Rows) -> Updates:
+    def publish(self, messages: Message | Mapping[str, Any] | MessageRows, progress: Progress = None) -> Updates:
         """Take in one message, or a batch: `Message` objects, JSON forms, an Arrow table of their columns or a frame.
 
         A stream (a record batch reader, a DuckDB relation) is read and published batch by batch; if reading it fails,
         the batches before were published.
+
+        Long batches show a bar on a terminal and in a notebook, unless `progress` is False. A function is called with
+        the rows done and how many there are (None: not known); what it raises is raised when the batch is whole.
 
         Raises
         ------
@@ -349,39 +377,77 @@ class Broker:
 
         Messages that are late are no error: `Updates.late` tells which, and why.
         """
-        if is_a(messages, Message | Mapping):
-            return self._publish([checked_message(messages, self.space, self._live.table.ids.type)], single=True)
-        return self._in_turn("messages", messages, self._publish)
+        return self._publish_all(messages, progress, updating=False)
 
-    def _publish(self, messages: Any, single: bool = False) -> Updates:
+    @one_at_a_time
+    def update(self, messages: Message | Mapping[str, Any] | MessageRows, progress: Progress = None) -> Updates:
+        """Let new versions take the place of live messages with the same ids; takes what `publish` takes.
+
+        The old version leaves and the new one arrives in one event. What belongs to a result before and after, under
+        the same id, is not mentioned; all else is told, ``-`` for what leaves with the score that it had. An id that
+        is not live is published. A version that is refused or late leaves the old one as it is.
+
+        Raises
+        ------
+        InvalidInput
+            Without a window, and as `publish` does.
+        """
+        self._need_window("update")
+        return self._publish_all(messages, progress, updating=True)
+
+    @one_at_a_time
+    def retract(self, id: str | int) -> Updates:
+        """Withdraw a live message; returns ``-`` for every result that it was in, of `Within` and `Similar` too.
+
+        Raises
+        ------
+        UnknownId
+            If there is no such live message; `InvalidInput` without a window.
+        """
+        self._need_window("retract")
+        slot = self._live.table.ids.find(id)
+        if slot < 0:
+            raise UnknownId("id", id, "must be the id of a live message")
+        with self._guard.applying("retract"):
+            return self._take(self._live.retract(slot))
+
+    def _need_window(self, event: str) -> None:
+        if self.window is None:
+            raise InvalidInput("window", None, f"must be given to {event} messages")
+
+    def _publish_all(self, messages: Any, progress: Progress, updating: bool) -> Updates:
+        if is_a(messages, Message | Mapping):
+            message = checked_message(messages, self.space, self._live.table.ids.type)
+            return self._publish([message], updating, single=True)
+        return self._in_turn("messages", messages, lambda part, work: self._publish(part, updating, work), progress)
+
+    def _publish(self, messages: Any, updating: bool, work: Work = UNWATCHED, single: bool = False) -> Updates:
         batch = decode_messages(messages, self.space, self._live.table.ids.type)
         self._time_unit.look(batch.ts)
-        with self._guard.applying("publish"):
-            updates, refused, late = self._take_in(batch)
+        with self._guard.applying("update" if updating else "publish"):
+            updates, refused, late = self._take_in(batch, updating, work)
         if single and refused:
             raise refused[0][1]
         rejects = [*batch.rejects, *(Reject(row, error.field, str(error)) for row, error in refused)]
         return Updates.concat(updates or [self._updates([])], sorted(rejects, key=lambda reject: reject.row), late)
 
-    def _take_in(self, batch: MessageBatch) -> tuple[list[Updates], list[tuple[int, InvalidInput]], list[Reject]]:
-        """Publish messages that were checked: what changes, and which rows the window refused or found late."""
+    def _take_in(
+        self, batch: MessageBatch, updating: bool, work: Work
+    ) -> tuple[list[Updates], list[tuple[int, InvalidInput]], list[Reject]]:
+        """Take in messages that were checked: what changes, and which rows the window refused or found late."""
         updates: list[Updates] = []
         refused: list[tuple[int, InvalidInput]] = []
         late: list[Reject] = []
         at, n = 0, batch.x.size
         while at < n:
             part = batch if n <= _CHUNK and at == 0 else batch.slice(at, min(at + _CHUNK, n))
-            steps, status = self._live.admit(part)
-            odd = np.flatnonzero(status != ADMITTED) if status.any() else _NO_ROWS  # mostly there are none
-            for row in odd[status[odd] != LATE].tolist():
-                error = refusal(int(status[row]), part.id(row), int(part.ts[row]), self.window)
-                refused.append((int(part.rows[row]), error))
-            for row in odd[status[odd] == LATE].tolist():
-                clock = int(steps.clocks[np.searchsorted(steps.rows, part.rows[row])])
-                error = lateness(int(part.ts[row]), int(part.expires[row]), clock, self.window)
-                late.append(Reject(int(part.rows[row]), error.field, str(error)))
+            steps, status = self._live.admit(part, updating)
+            if status.any():  # mostly all are admitted
+                refused += refusals(part, status, self.window)
+                late += late_rows(part, status, steps, self.window)
             updates.append(self._take(steps, steps.rows))
             at += part.x.size
+            work.add(part.x.size)
         return updates, refused, late
 
     @one_at_a_time
@@ -412,6 +478,7 @@ class Broker:
         """Change the weights of words, as one event; returns how results change."""
         if not is_a(weights, Weights):
             raise InvalidInput("weights", weights, "must be Weights")
+        check_analyzer(weights, self.analyzer)
         with self._guard.applying("reweigh"):
             return self._reweigh(weights)
 
@@ -445,76 +512,6 @@ class Broker:
         placed = [(self._tables[kind], changes) for kind, changes in emitted]
         return to_updates(placed, clocks, self._registry, self._live.table, list(rejects), rows)
 
-    # Questions
-
-    @one_at_a_time
-    def results(self, id: str | int) -> Results:
-        """The result of a subscription now: (message id, score), best first; `Within` newest first, with no scores.
-
-        A list, with `to_arrow()`, `to_pandas()` and `to_polars()` for tables of it.
-        """
-        kind, slot = self._registry.where(self._number(id))
-        found, scores = self._engines[kind].result(slot)
-        ids = self._live.table.ids.to_arrow(found)
-        pairs = zip(ids.to_pylist(), scores, strict=True)
-        return Results(((id, None if np.isnan(score) else float(score)) for id, score in pairs), ids.type)
-
-    @one_at_a_time
-    def subscriptions(self) -> pa.Table:
-        """All subscriptions in the order of their registration, as a table that `subscribe_many` takes.
-
-        They ask the same questions, but are not written as they were: an expression is in its normal form, such as
-        ``a b NOT c OR d``, and boxes are in four columns. `keywords` holds texts. If a list of words cannot be said in
-        a text, the column holds lists; or, if there are expressions beside it, a union of both.
-        """
-        return subscription_table(self._registry.in_order(), self.parts)
-
-    @one_at_a_time
-    def subscription(self, id: str | int) -> Subscription:
-        """One subscription, as it stands now: moves have changed its place.
-
-        Raises
-        ------
-        UnknownId
-            If there is no such subscription.
-        """
-        return one_subscription(self._number(id), self.parts)
-
-    @one_at_a_time
-    def explain(self, id: str | int, message_id: str | int) -> Explanation:
-        """The parts of a message's score for a subscription, or why it is not in the result.
-
-        Raises
-        ------
-        UnknownId
-            If there is no such subscription, or no such live message.
-        """
-        kind, slot = self._registry.where(self._number(id))
-        found, _ = self._engines[kind].result(slot)
-        table = self._live.table
-        message = table.ids.find(message_id)
-        if self.window is None:  # ids are not filed, but results hold some messages
-            held = [int(at) for at in found if table.ids.is_called(int(at), message_id)]
-            message = held[0] if held else -1
-        if message < 0:
-            raise UnknownId("message_id", message_id, "must be the id of a live message")
-        return explain(kind, self._tables[kind], slot, message, message in found, self._context)
-
-    @one_at_a_time
-    def stats(self) -> dict[str, Any]:
-        """Sizes, counts of work and bytes."""
-        tables = {kind.label: table for kind, table in self._tables.items()}
-        engines = {kind.label: engine.stats() for kind, engine in self._engines.items()}
-        return stats(tables, engines, self._registry, self._context)
-
-    @one_at_a_time
-    def check(self) -> None:
-        """Assert that all arrays are consistent; for tests."""
-        for engine in self._engines.values():
-            engine.check()
-        self._live.index.check(self._live.table.layout)
-        assert sum(len(table) for table in self._tables.values()) == len(self._registry)
-
     # Snapshots
 
     @one_at_a_time
@@ -523,24 +520,7 @@ class Broker:
         snapshot.write(path, self._state())
 
     def _state(self) -> State:
-        window = self.window
-        return {
-            "space": {
-                "bounds": np.array(self.space.bounds),
-                "metric": self.space.metric,
-                "max_distance": self.space.max_distance,
-            },
-            "window": None
-            if window is None
-            else {"count": window.count, "age": window.age, "max_ahead": window.max_ahead},
-            "vocabulary": self._vocabulary.state(),
-            "live": self._live.state(),
-            "registry": self._registry.state(),
-            "tables": {kind.label: table.state() for kind, table in self._tables.items()},
-            "settings": settings_state(self._engines),
-            "engines": {kind.label: engine.state() for kind, engine in self._engines.items()},
-            "swept": self._vacuum.state(),
-        }
+        return state_of(self.space, self.window, self.analyzer, self.max_matches_per_hour, self.parts, self._vacuum)
 
     @classmethod
     def restore(cls, path: str | os.PathLike[str], engines: EngineChoice | None = None) -> Broker:
@@ -566,19 +546,10 @@ class Broker:
 
     @classmethod
     def _restored(cls, state: State, replacements: EngineChoice) -> Broker:
-        space, window = state["space"], state["window"]
-        broker = cls(
-            Space(space["bounds"].tolist(), space["metric"], space["max_distance"]),
-            None if window is None else Window(**window),
-            engines=choice_of(state["settings"], replacements),
-        )
+        space, window, analyzer, limit = outline_of(state)
+        chosen = choice_of(state["settings"], replacements)
+        broker = cls(space, window, engines=chosen, analyzer=analyzer, max_matches_per_hour=limit)
         check_structure(state, broker._state())
         check_engines(state, check_messages_and_subscriptions(state))
-        broker._vocabulary.load(state["vocabulary"])
-        broker._live.load(state["live"])
-        broker._registry.load(state["registry"])
-        for kind, table in broker._tables.items():
-            table.load(state["tables"][kind.label])
-            broker._engines[kind].load(state["engines"][kind.label])
-        broker._vacuum.load(state["swept"])
+        load_state(state, broker.parts, broker._vacuum)
         return broker

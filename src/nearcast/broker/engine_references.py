@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from nearcast.broker.references import Known, Mask, chain, spans, within
-from nearcast.broker.structure import require
+from nearcast.broker.references import Known, Mask, chain
+from nearcast.broker.structure import require, spans, within
 from nearcast.columns.arena import Array, Longs, State, ranges
 from nearcast.engines.blocks import N_CLASSES, USED, block_class, block_room, chain_length, cover_free, cover_taken
 from nearcast.engines.kept.layout import FREE_WAITING, N_BUFFERED, N_FREE_WAITING, N_TAKEN, N_TOUCHED, N_WAITING
@@ -312,7 +312,10 @@ def _check_within(engine: State, known: Known) -> None:
     require(used[held["slot"][filled]].all(), "entries of nobody")
     words = arrays["words"].reshape(-1, trees.N_STEERING)
     within(words[filled], known.terms.size, "words of within")
-    within(held["tags"][filled] >> trees.N_WORDS, trees.N_STEERING + 1, "words of within")
+    tags = held["tags"][filled]
+    within(tags >> trees.N_WORDS & trees.WORD_BITS, trees.N_STEERING + 1, "words of within")
+    asked, conditions = tags >> trees.CONDITION_BITS, known.tables["within"]["rows"]["condition"]
+    require(((asked == 0) | (asked == conditions[held["slot"][filled]])).all(), "conditions of within differ")
     listing = last["message_room"] != trees.NOTHING
     require(not last["n_messages"][~listing].any(), "lists of messages out of range")
     last = last[listing]

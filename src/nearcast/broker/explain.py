@@ -7,14 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from nearcast.broker.parts import Parts
 from nearcast.columns.arena import Ints
 from nearcast.columns.clauses import split_clauses
+from nearcast.columns.conditions import NO_CONDITION, compare_all
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import PointTable, WithinTable, in_region
 from nearcast.engines.contract import EngineContext
 from nearcast.engines.exact import NO_MATCH, rank, similarity
+from nearcast.errors import UnknownId
+from nearcast.model.condition import ACCEPT, parse_condition
 from nearcast.model.kinds import Kind
 from nearcast.model.query import MATCHES, MEASURES
+from nearcast.model.words import word_of_key
 from nearcast.space.distance import distance, ssim
 from nearcast.window.window import is_live
 
@@ -45,13 +50,29 @@ class Explanation:
         return "\n".join(lines)
 
 
+def explain_one(number: int, message_id: str | int, broker: Parts) -> Explanation:
+    """The same for a message by its id; `UnknownId` if there is no such live message."""
+    kind, slot = broker.registry.where(number)
+    found, _ = broker.engines[kind].result(slot)
+    ids = broker.context.live.table.ids
+    message = ids.find(message_id)
+    if broker.context.live.window is None:  # ids are not filed, but results hold some messages
+        held = [int(at) for at in found if ids.is_called(int(at), message_id)]
+        message = held[0] if held else -1
+    if message < 0:
+        raise UnknownId("message_id", message_id, "must be the id of a live message")
+    return explain(kind, broker.tables[kind], slot, message, message in found, broker.context)
+
+
 def explain(
     kind: Kind, table: WithinTable | PointTable, slot: int, message: int, shown: bool, context: EngineContext
 ) -> Explanation:
     """Take the score of a stored message apart; `shown` says whether it is in the result."""
     live = context.live
-    stored = live.table.layout
-    row = stored.rows[message]
+    stored, (at,) = live.table.layout, (message,)
+    if isinstance(table, WithinTable):
+        stored, (at,) = live.table.with_patterns(np.array([message], np.int32))
+    row = stored.rows[at]
     parts: dict[str, Any] = {}
     dense = np.zeros(context.vocabulary.idf.size)
     scatter(stored.terms, stored.counts, row["term_start"], row["n_terms"], context.vocabulary.idf, dense)
@@ -64,9 +85,43 @@ def explain(
             matches, score, reason = _kept(kind, table, slot, row, context, dense, parts)
     finally:
         gather(stored.terms, row["term_start"], row["n_terms"], dense)
+    condition = int(table.rows["condition"][slot])
+    if condition != NO_CONDITION:
+        failed = _where(table, condition, message, context, parts)
+        if matches and failed:
+            return Explanation(shown, score, f"not in the result: {failed}", parts)
     if matches and not shown:
         reason = _why_not(kind, table, slot, row, context)
     return Explanation(shown, score, reason, parts)
+
+
+def _where(
+    table: WithinTable | PointTable, condition: int, message: int, context: EngineContext, parts: dict[str, Any]
+) -> str:
+    """Which comparison of a condition failed, or an empty string: the last one asked that alone would change it."""
+    live = context.live.table
+    text = table.conditions.texts(np.array([condition], np.int32))[0].as_py()
+    comparisons = parse_condition(text).comparisons
+    held = np.zeros(len(comparisons), dtype=np.bool_)
+    compare_all(table.layout.conditions, condition, live.layout.fields, message, held)
+
+    def outcome(at: int, asked: list[int]) -> int:
+        while at >= 0:
+            asked.append(at)
+            at = comparisons[at].if_true if held[at] else comparisons[at].if_false
+        return at
+
+    asked: list[int] = []
+    parts["where holds"] = outcome(0, asked) == ACCEPT
+    parts["fields"] = live.fields(message)
+    parts["comparisons"] = {str(comparisons[at]): bool(held[at]) for at in asked}
+    if parts["where holds"]:
+        return ""
+    decisive = asked[-1]
+    for at in asked:
+        if outcome(comparisons[at].if_false if held[at] else comparisons[at].if_true, []) == ACCEPT:
+            decisive = at
+    return f"its fields do not satisfy where: {comparisons[decisive]} is {'true' if held[decisive] else 'false'}"
 
 
 def _why_not(kind: Kind, table: WithinTable | PointTable, slot: int, row: Any, context: EngineContext) -> str:
@@ -87,7 +142,7 @@ def _why_not(kind: Kind, table: WithinTable | PointTable, slot: int, row: Any, c
 
 
 def _words(terms: Ints, context: EngineContext) -> list[str]:
-    return [context.vocabulary.word(int(term)) for term in terms]
+    return [word_of_key(context.vocabulary.word(int(term))) for term in terms]
 
 
 def _within(
@@ -137,7 +192,7 @@ def _similar(
     where = context.space.kernel_input
     score = float(similarity(table.layout, slot, row, where, context.vocabulary.idf, dense))
     scale = table.scales[slot]
-    delta, tau = float(scale["share"]), float(scale["tau"])
+    delta, tau = float(scale["delta"]), float(scale["tau"])
     parts |= {"measure": MEASURES[own["mode"]], "delta": delta, "ssim": place}
     if delta > 0.0:
         parts["tsim"] = (score - (1.0 - delta) * place) / delta
@@ -166,7 +221,7 @@ def _kept(
         )
     if kind == Kind.NEAREST:
         return True, apart, f"in the result: distance {apart:.6g}"
-    alpha, place = float(table.scales["share"][slot]), float(ssim(apart, context.space.max_distance))
+    alpha, place = float(table.scales["alpha"][slot]), float(ssim(apart, context.space.max_distance))
     parts |= {"alpha": alpha, "ssim": place}
     if alpha < 1.0:
         parts["cos"] = (value - alpha * place) / (1.0 - alpha)

@@ -7,14 +7,16 @@ This needs one look at each array. What is not asked is whether the numbers are 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from nearcast.broker.structure import require
+from nearcast.broker.field_references import are_field_keys, check_conditions, check_fields
+from nearcast.broker.structure import require, spans, within
 from nearcast.columns.arena import Array, State, ranges
 from nearcast.columns.regions import BOX, CIRCLE, POLYGON
+from nearcast.columns.times import FOREVER
 from nearcast.model.expression import MAX_CLAUSES
 from nearcast.model.kinds import LABELS
 from nearcast.text.key_kernels import (
@@ -43,7 +45,7 @@ _MODES = {"similar": 5, "topk": 1, "nearest": 2}
 class Known(NamedTuple):
     """What engines refer to."""
 
-    terms: Mask  # bool[n_terms]: is it a word's?
+    terms: Mask  # bool[n_terms]: is it that of a word, or of a field's name or value?
     messages: Mask  # bool[n_message_slots]: is one stored there?
     subscriptions: dict[str, Mask]  # by kind, bool[n_slots]: is there one?
     tables: State
@@ -53,30 +55,27 @@ def check_messages_and_subscriptions(state: State) -> Known:
     """Raise ValueError if words, messages or subscriptions point outside; returns what there is to refer to."""
     vocabulary, live, tables = state["vocabulary"], state["live"], state["tables"]
     terms = _check_keys(_named(vocabulary, "keys."), "words")
-    _check_text(_named(vocabulary, "keys."), terms)
+    keys = terms & are_field_keys(vocabulary["keys.entries"], vocabulary["keys.arena"])
+    words = terms & ~keys
+    _check_text(_named(vocabulary, "keys."), words)
     weighed = _check_keys(_named(vocabulary, "weights.keys."), "weighed words")
     require(vocabulary["weights.df"].size >= weighed.size, "weights of words are missing")
     require(vocabulary["idf"].size >= terms.size, "weights of words are missing")
-    messages = _check_messages(live, terms)
+    messages = _check_messages(live, words)
+    check_fields(live["table"]["fields"], messages, keys)
     if "segments" in live["index"]:
         _check_index(live["index"], messages.size, terms.size)
     subscriptions = _check_registry(state["registry"], tables)
     for kind, used in subscriptions.items():
-        (_check_regions if kind == "within" else _check_points)(kind, tables[kind], used, terms)
+        used_rows = tables[kind]["rows"][: used.size][used]
+        held = _check_keys(tables[kind]["conditions"]["texts"], f"conditions of {kind}")
+        _check_text(tables[kind]["conditions"]["texts"], held)
+        check_conditions(tables[kind]["conditions"], held, used_rows["condition"], keys)
+        if kind == "within":
+            _check_regions(tables[kind], used_rows, words, terms)
+        else:
+            _check_points(kind, tables[kind], used_rows, words)
     return Known(terms, messages, subscriptions, tables)
-
-
-def within(values: Any, size: int, what: str, least: int = 0) -> None:
-    """Require that values are from `least` to `size` - 1."""
-    if values.size:
-        require(least <= int(values.min()) and int(values.max()) < size, f"{what} out of range")
-
-
-def spans(starts: Array, lengths: Array, size: int, what: str) -> None:
-    """Require that ranges lie inside something of a size."""
-    within(lengths, size + 1, what)
-    within(starts, size + 1, what)
-    require((starts.astype(np.int64) + lengths <= size).all(), f"{what} out of range")
 
 
 def chain(first: int | Array, following: Array, size: int, what: str, end: int = -1) -> None:
@@ -135,7 +134,9 @@ def _check_messages(live: State, terms: Mask) -> Mask:
     require(np.array_equal(np.flatnonzero(stored), np.flatnonzero(held)), "messages and their ids differ")
     within(rows["sequence"], _NEWEST, "sequences")
     require(live["last"] < _NEWEST, "sequences out of range")
+    require((rows["withdrawn_by"][stored] == FOREVER).all(), "messages are withdrawn, and there")
     _check_words(rows[stored], table["words"], terms, "words of messages")
+    _check_order(table, stored, terms)
     within(live["queue"], rows.size, "messages that wait for their end")
     _check_heap(live["expiries"], rows.size)
     return stored
@@ -151,6 +152,23 @@ def _check_words(rows: Array, words: State, terms: Mask, what: str) -> None:
     own = pool[ranges(rows["term_start"], rows["n_terms"])]
     within(own, terms.size, what)
     require(terms[own].all(), f"{what} are no words")
+
+
+def _check_order(table: State, stored: Mask, terms: Mask) -> None:
+    """The words of texts in their order."""
+    rows, pools = (
+        table["order_rows"],
+        [table["order"][name] for name in ("order", "surfaces") if name in table["order"]],
+    )
+    require(rows.size >= stored.size, "the order of words is missing")
+    rows = rows[: stored.size][stored]
+    lengths = np.abs(rows["n"].astype(np.int64))
+    for pool in pools:
+        require(table["order"]["dead"] <= pool.size == pools[0].size, "the order of words is out of range")
+        spans(rows["start"], lengths, pool.size, "the order of words")
+        own = pool[ranges(rows["start"], lengths)]
+        within(own, terms.size, "the order of words")
+        require(terms[own].all(), "words in their order are no words")
 
 
 def _check_heap(heap: State, size: int) -> None:
@@ -184,17 +202,21 @@ def _check_registry(registry: State, tables: State) -> dict[str, Mask]:
     return used
 
 
-def _check_points(kind: str, table: State, used: Mask, terms: Mask) -> None:
-    rows = table["rows"][: used.size][used]
+def _check_points(kind: str, table: State, rows: Array, terms: Mask) -> None:
     _check_words(rows, table["words"], terms, f"words of {kind}")
     within(rows["n_terms"], 2**31, f"words of {kind}", 1)
     within(rows["mode"], _MODES[kind], f"modes of {kind}")
     within(rows["k"], 2**31, f"k of {kind}", 0 if kind == "similar" else 1)
 
 
-def _check_regions(kind: str, table: State, used: Mask, terms: Mask) -> None:
-    rows, packed, shapes = table["rows"][: used.size][used], table["clauses"]["clauses"], table["shapes"]
-    _check_clauses(rows["clause_start"], rows["clause_size"].astype(np.int64), packed, terms)
+def _check_regions(table: State, rows: Array, words: Mask, terms: Mask) -> None:
+    packed, shapes = table["clauses"]["clauses"], table["shapes"]
+    own, filed = (rows[f"{name}_size"].astype(np.int64) for name in ("clause", "filed"))
+    keyed = rows["filed_start"] != rows["clause_start"]
+    require((own == filed)[~keyed].all(), "clauses differ")
+    _check_clauses(rows["clause_start"], own, packed, words)
+    starts = np.concatenate([rows["clause_start"], rows["filed_start"][keyed]])
+    _check_clauses(starts, np.concatenate([own, filed[keyed]]), packed, terms)
     require(not any(np.isnan(rows[side]).any() for side in ("x0", "y0", "x1", "y1")), "regions are no regions")
     xs, rings = shapes["points"]["xs"], shapes["rings"]["ring_start"]
     require(xs.size == shapes["points"]["ys"].size, "points differ")
@@ -247,6 +269,7 @@ def _check_index(index: State, n_messages: int, n_terms: int) -> None:
         order = np.argsort(starts[filled])
         ends = (starts + lengths)[filled][order]
         require((starts[filled][order][1:] >= ends[:-1]).all(), f"{pool} of segments overlap")
+    require((segments["n_withdrawn"] >= 0).all(), "segments out of range")
     for segment in segments:
         own = {
             pool: index[pool][int(segment[f"{name}_start"]) :][: int(segment[f"n_{pool}"])]

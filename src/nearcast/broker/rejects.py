@@ -11,12 +11,13 @@ import pyarrow as pa
 from nearcast.broker.registry import Registry, unknown
 from nearcast.columns.arena import Ints
 from nearcast.columns.arrow_rows import as_table, rows_of
+from nearcast.columns.decode_messages import MessageBatch
 from nearcast.columns.decode_subscriptions import Part
 from nearcast.columns.ids import bulk_ids, group_ids, id_bytes
 from nearcast.errors import DuplicateId, InvalidInput
 from nearcast.model.checks import refusal as unreadable
 from nearcast.model.update import Reject
-from nearcast.window.live import DUPLICATE
+from nearcast.window.live import DUPLICATE, LATE, Steps
 from nearcast.window.window import Window
 
 
@@ -88,12 +89,26 @@ def ending(source: Any, registry: Registry) -> tuple[Ints, list[Reject]]:
     return numbers[ends], rejects
 
 
-def refusal(status: int, id: str | int, ts: int, window: Window | None) -> InvalidInput:
-    """Why the window did not admit a message."""
-    if status == DUPLICATE:
-        return DuplicateId("id", id, "must not be the id of a live message")
-    ahead = window.max_ahead if window else None
-    return InvalidInput("ts", ts, f"must be at most {ahead} seconds ahead of the clock")
+def refusals(batch: MessageBatch, status: Ints, window: Window | None) -> list[tuple[int, InvalidInput]]:
+    """The rows of a batch that the window did not admit, and why."""
+    refused: list[tuple[int, InvalidInput]] = []
+    for row in np.flatnonzero(status > LATE).tolist():
+        error: InvalidInput = DuplicateId("id", batch.id(row), "must not be the id of a live message")
+        if status[row] != DUPLICATE:
+            ahead = window.max_ahead if window else None
+            error = InvalidInput("ts", int(batch.ts[row]), f"must be at most {ahead} seconds ahead of the clock")
+        refused.append((int(batch.rows[row]), error))
+    return refused
+
+
+def late_rows(batch: MessageBatch, status: Ints, steps: Steps, window: Window | None) -> list[Reject]:
+    """The rows of a batch that had expired when they came, and why."""
+    late = []
+    for row in np.flatnonzero(status == LATE).tolist():
+        clock = int(steps.clocks[np.searchsorted(steps.rows, batch.rows[row])])
+        error = lateness(int(batch.ts[row]), int(batch.expires[row]), clock, window)
+        late.append(Reject(int(batch.rows[row]), error.field, str(error)))
+    return late
 
 
 def lateness(ts: int, expires: int, clock: int, window: Window | None) -> InvalidInput:

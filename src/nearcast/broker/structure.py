@@ -11,9 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from nearcast.columns.arena import State
+from nearcast.columns.arena import Array, State
+from nearcast.model.kinds import LABELS
 
-_ANY_SIZE = {"engines/within/tree/arrays/parts", "engines/within/tree/arrays/highs", "engines/within/tree/arrays/lines"}
+_ANY_SIZE = {
+    *(f"engines/within/tree/arrays/{name}" for name in ("parts", "highs", "lines")),
+    *(f"tables/{kind}/conditions/{name}" for kind in LABELS for name in ("rows", "texts/entries")),
+}
 _GROWING = ("slots", "nodes", "leaves", "prefix_keys", "prefix_ids", "list_keys", "list_heads", "lists", "known")
 _SIGNED = ("clock", "lowest", "shadow")  # whole numbers that may be negative
 _LARGEST = 2**63
@@ -23,6 +27,19 @@ def require(holds: Any, otherwise: str) -> None:
     """Raise ValueError unless it holds."""
     if not holds:
         raise ValueError(otherwise)
+
+
+def within(values: Any, size: int, what: str, least: int = 0) -> None:
+    """Require that values are from `least` to `size` - 1."""
+    if values.size:
+        require(least <= int(values.min()) and int(values.max()) < size, f"{what} out of range")
+
+
+def spans(starts: Array, lengths: Array, size: int, what: str) -> None:
+    """Require that ranges lie inside something of a size."""
+    within(lengths, size + 1, what)
+    within(starts, size + 1, what)
+    require((starts.astype(np.int64) + lengths <= size).all(), f"{what} out of range")
 
 
 def check_structure(state: Any, empty: State, where: str = "") -> None:

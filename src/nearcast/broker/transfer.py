@@ -24,7 +24,7 @@ from nearcast.model.checks import raises_again
 from nearcast.model.kinds import LABELS, Kind
 from nearcast.text.strings import strings_to_arrow
 
-_FORMAT = "nearcast copy 1"  # what copies hold; another number if that changes
+_FORMAT = "nearcast copy 3"  # what copies hold; another number if that changes
 
 
 def export_rows(ids: Iterable[Any] | pa.Array, parts: Parts) -> State:
@@ -42,6 +42,7 @@ def export_rows(ids: Iterable[Any] | pa.Array, parts: Parts) -> State:
             "id_starts": starts,
             "id_type": parts.registry.ids.type,
             "metric": parts.context.space.metric,
+            "analyzer": parts.context.vocabulary.analysis.analyzer.state(),
         }
         part |= parts.tables[kind].copy(slots[chosen])
         if live.window is None and kind in keepers:
@@ -70,6 +71,9 @@ def check_copied(rows: State, parts: Parts) -> None:
             raise InvalidInput(
                 "rows", part["metric"], f"must come from a broker whose metric is {parts.context.space.metric}"
             )
+        analyzer = parts.context.vocabulary.analysis.analyzer
+        if part["analyzer"] != analyzer.state():
+            raise InvalidInput("rows", part["analyzer"], f"must come from a broker with the same analyzer, {analyzer}")
         if ("kept" in part) != (live.window is None and Kind.of(name) in keepers):
             raise InvalidInput("rows", name, "must come from a broker with the same window")
         all_ids.append(_ids(part))

@@ -33,7 +33,7 @@ class Vacuum:
         if self._live.window is None:
             self._sweep_messages()
         if len(self._vocabulary) > 2 * self._n_terms + _LEAST:
-            self._sweep_words()
+            self.sweep_words()
 
     def _sweep_messages(self) -> None:
         table = self._live.table
@@ -49,10 +49,11 @@ class Vacuum:
         self._live.keep_only(held)
         self._n_kept = len(table)
 
-    def _sweep_words(self) -> None:
+    def sweep_words(self) -> None:
         used = np.zeros(self._vocabulary.capacity, dtype=bool)
         for holder in (self._live.table, *self._tables.values()):
             holder.mark_terms(used)
+        self._vocabulary.patterns.mark_words(used)
         terms = self._vocabulary.keys.numbers()
         self._vocabulary.free(terms[~used[terms]])
         self._n_terms = len(self._vocabulary)

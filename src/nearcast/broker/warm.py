@@ -22,6 +22,7 @@ _QUERIES: tuple[dict[str, Any], ...] = (
     {"kind": "within", "region": [0, 0, 2, 2], "keywords": "a OR (b AND NOT c)"},
     {"kind": "within", "region": {"type": "Circle", "coordinates": [1, 1], "radius": 9}, "keywords": ["a"]},
     {"kind": "within", "region": {"type": "Polygon", "coordinates": _RING}, "keywords": "a"},
+    {"kind": "within", "region": [0, 0, 2, 2], "keywords": '"b c" OR aa* NOT "c b"'},
     {"kind": "similar", **_PLACE, "delta": 0.5, "tau": 0.1},
     {"kind": "topk", **_PLACE, "k": 1},
     {"kind": "nearest", **_PLACE, "k": 1},
@@ -60,6 +61,11 @@ def _live(queries: list[dict[str, Any]], space: Space, window: Window | None) ->
             broker.move_many([{"id": first + n, **to} for n in range(len(queries))])
         for message, _ in broker.results(first):
             broker.explain(first, message)
+        if window is not None:
+            broker.update(list(_messages(first + 1_000)))
+            broker.retract(first + 1_000 + _MANY - 1)
+            broker.estimate(broker.subscription(first).query)
+        broker.match(Message(first + 8_000, 1, 1, "a b c", ts=first + 1_000))
         broker.reweigh(Weights.fit(["a c", "b", "é"]))
         broker.advance(first + 5_000)
         broker.unsubscribe_many(range(first, first + _MANY // 2))
@@ -79,9 +85,12 @@ def _crowd(queries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             query |= {"lon": n % 11 / 5, "lat": n % 13 / 6, "keywords": "abc"[n % 3]}
         if "k" in query:
             query["k"] = 1 + n % 5
+        if n % 4 == 0:
+            query["where"] = ("n < 2", "kind = 'a' OR kind = 'b'", "n = 1 AND kind > 'a'")[n % 3]
         yield query
 
 
 def _messages(first: int) -> Iterator[Message]:
     for n in range(_MANY):
-        yield Message(first + n, n % 17 / 8, n % 19 / 9, "a é b c"[: 2 + n % 5], ts=first + n // 2)
+        fields = None if n % 5 == 4 else {"n": n % 3, "kind": "abc"[n % 3], "tags": ("a", "b")[: n % 3]}
+        yield Message(first + n, n % 17 / 8, n % 19 / 9, "a é b c"[: 2 + n % 5], ts=first + n // 2, fields=fields)

@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 
 from nearcast.columns.arena import Array, Floats, Ints
 from nearcast.columns.decode_messages import list_parents
+from nearcast.errors import InvalidInput
+from nearcast.model.condition import parse_condition
 from nearcast.model.malformed import LOWER_CASE, hint_at_operators, wants_hint
 from nearcast.space.space import Space
 
@@ -118,6 +120,19 @@ class Columns:
             if first >= 0:
                 hint_at_operators(column[first].as_py())
 
+    def conditions(self) -> pa.Array:
+        """The texts of `where`, each of which is read once."""
+        column = self.get("where")
+        if not (pa.types.is_string(column.type) or pa.types.is_null(column.type)):
+            self.good[:] = False
+            return pa.nulls(self.n, pa.string())
+        given = pc.dictionary_encode(column.cast(pa.string()))
+        wrong = np.array([not _is_condition(text) for text in given.dictionary.to_pylist()], dtype=bool)
+        if wrong.any():
+            codes = pc.fill_null(given.indices, 0).to_numpy(zero_copy_only=False)
+            self.good &= ~(wrong[codes] & given.indices.is_valid().to_numpy(zero_copy_only=False))
+        return column.cast(pa.string())
+
     def latitudes(self, name: str, space: Space) -> Array:
         return self.numbers(name, *((-90.0, 90.0) if space.metric == "haversine" else (-LARGEST, LARGEST)))
 
@@ -149,3 +164,11 @@ class Columns:
         self.good &= column.is_valid().to_numpy(zero_copy_only=False)
         ids = column.filter(pa.array(self.good))
         return ids.cast(pa.int64()) if pa.types.is_integer(ids.type) else ids
+
+
+def _is_condition(text: str) -> bool:
+    try:
+        parse_condition(text)
+    except InvalidInput:
+        return False
+    return True

@@ -13,9 +13,7 @@ import pyarrow as pa
 
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import is_a, raises_again, refusal
-from nearcast.model.frames import ArrowStream, batches_of
-
-Rows = Iterable[Any] | pa.Table | pa.RecordBatch | pa.RecordBatchReader | ArrowStream  # many rows, as callers give them
+from nearcast.model.frames import batches_of
 
 
 class Unreadable:
@@ -28,12 +26,13 @@ class Unreadable:
         return self._shown
 
 
-def parts_of(field: str, source: Any) -> Iterator[tuple[int, Any]]:
+def parts_of(field: str, source: Any, on_earth: bool = False) -> Iterator[tuple[int, Any]]:
     """A batch in parts that are taken in one after another, each with the number of its first row.
 
-    Frames become Arrow, and streams are read as they come; everything else is one part, as it is.
+    Frames become Arrow, and streams are read as they come; everything else is one part, as it is. Where places are
+    `on_earth`, a frame that has a projected CRS is refused.
     """
-    batches = batches_of(field, source)
+    batches = batches_of(field, source, on_earth)
     if batches is None:
         yield 0, source
         return

@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 
 from nearcast.columns.arena import Array, Floats, Longs
 from nearcast.columns.arrow_rows import as_table, is_sound, mappings, refuse_strangers, rows_of
+from nearcast.columns.field_columns import FieldColumns, from_arrow, from_mappings, is_plain_type
 from nearcast.columns.ids import IdBytes, id_bytes, same_type
 from nearcast.columns.times import FOREVER, MISSING, rows_with_times, whole_times
-from nearcast.columns.tokens import Spelled, SpelledMessages, encode, encode_spelled
+from nearcast.columns.tokens import Order, Spelled, SpelledMessages, encode, encode_spelled
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import is_a, plain_copy, refusal
 from nearcast.model.codec import message_from_json
@@ -24,7 +25,7 @@ from nearcast.model.update import Reject
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Terms, Vocabulary
 
-_FIELDS = ("id", "lon", "lat", "text", "keywords", "ts", "expires")
+_FIELDS = ("id", "lon", "lat", "text", "keywords", "ts", "expires", "fields")
 _FEATURE = ("type", "id", "geometry", "properties")  # of GeoJSON, in a table without places of its own
 
 
@@ -40,6 +41,7 @@ class MessageBatch(NamedTuple):
     texts: pa.Array  # string, null where keywords were given
     keywords: pa.Array | None  # list<string>, null where a text was given
     spelled: Spelled | None  # instead of both
+    fields: FieldColumns | None
     rejects: list[Reject]
     id_type: str | None  # of all accepted ids, None if there are none
 
@@ -56,7 +58,8 @@ class MessageBatch(NamedTuple):
             self.rows[lo:hi], (data[starts[lo] : starts[hi]], starts[lo : hi + 1] - starts[lo]),
             self.x[lo:hi], self.y[lo:hi], self.ts[lo:hi], self.expires[lo:hi], self.texts[lo:hi],
             None if self.keywords is None else self.keywords[lo:hi],
-            None if self.spelled is None else Spelled(*(column[lo:hi] for column in self.spelled)), [], self.id_type,
+            None if self.spelled is None else Spelled(*(column[lo:hi] for column in self.spelled)),
+            None if self.fields is None else self.fields.take(np.arange(lo, min(hi, self.x.size))), [], self.id_type,
         )  # fmt: skip
 
 
@@ -151,6 +154,7 @@ def _from_objects(items: Iterable[Any], space: Space, expected: str | None) -> M
         pa.array([m.text for m in good], type=pa.string()),
         keywords,
         None,
+        from_mappings([m.fields for m in good]),
         rejects,
         expected,
     )
@@ -167,6 +171,7 @@ def _is_plain(table: pa.Table) -> bool:
         "keywords": lambda t: pa.types.is_null(t) or (pa.types.is_list(t) and pa.types.is_string(t.value_type)),
         "ts": lambda t: pa.types.is_int64(t) or pa.types.is_int32(t) or pa.types.is_null(t),
         "expires": lambda t: pa.types.is_int64(t) or pa.types.is_int32(t) or pa.types.is_null(t),
+        "fields": is_plain_type,
     }
     return {"id", "lon", "lat"} <= types.keys() and all(
         is_known(types[n]) for n, is_known in known.items() if n in types
@@ -203,6 +208,8 @@ def _from_table(table: pa.Table, space: Space, expected: str | None, spelled: Sp
         good[:] = False
     elif pa.types.is_uint64(ids.type):
         good &= pc.fill_null(pc.less_equal(ids, pa.scalar(FOREVER, pa.uint64())), False).to_numpy(zero_copy_only=False)
+    fields, sound = from_arrow(column("fields"))
+    good &= sound
     rows = np.flatnonzero(good)
     rejects = []
     if rows.size < n:
@@ -210,6 +217,7 @@ def _from_table(table: pa.Table, space: Space, expected: str | None, spelled: Sp
     if rows.size < n:
         ids, texts, keywords = ids.take(rows), texts.take(rows), keywords.take(rows)
         spelled = None if spelled is None else Spelled(*(column.take(rows) for column in spelled))
+        fields = None if fields is None else fields.take(rows)
     return MessageBatch(
         rows,
         id_bytes(ids),
@@ -220,6 +228,7 @@ def _from_table(table: pa.Table, space: Space, expected: str | None, spelled: Sp
         texts.cast(pa.string()) if pa.types.is_null(texts.type) else texts,
         None if pa.types.is_null(keywords.type) or keywords.null_count == len(keywords) else keywords,
         spelled,
+        fields,
         rejects,
         given if rows.size else expected,
     )
@@ -263,8 +272,8 @@ def _filled(column: pa.Array, missing: float) -> Array:
     return full.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def encode_batch(batch: MessageBatch, vocabulary: Vocabulary) -> Terms:
-    """The words of a batch as term rows; each message has either a text or keywords."""
+def encode_batch(batch: MessageBatch, vocabulary: Vocabulary) -> tuple[Terms, Order]:
+    """The words of a batch as term rows, and in their order; each message has either a text or keywords."""
     if batch.spelled is not None:
         return encode_spelled(batch.spelled, vocabulary)
     return encode(batch.texts, batch.keywords, vocabulary)

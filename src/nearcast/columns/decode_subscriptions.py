@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.columns.arena import Array, Ints, ranges
+from nearcast.columns.arena import Array, Floats, Ints, ranges
 from nearcast.columns.arrow_checks import LARGEST, SIDES, WORDS, Columns, is_simple
 from nearcast.columns.arrow_rows import as_table, is_sound, refuse_strangers, rows_of
 from nearcast.columns.ids import bulk_id_type, id_type, same_type
@@ -21,11 +21,14 @@ from nearcast.columns.regions import box_rows, region_rows
 from nearcast.columns.subscription_tables import PointRows, WithinRows
 from nearcast.columns.times import FOREVER, rows_with_times, whole_times
 from nearcast.errors import InvalidInput
+from nearcast.model.analyzer import PLAIN_RULE, Analyzer
 from nearcast.model.checks import is_a, plain_copy, refusal
 from nearcast.model.codec import subscription_from_json
 from nearcast.model.kinds import Kind
-from nearcast.model.query import MATCHES, MEASURES, Nearest, Similar, Subscription, TopK, Within
+from nearcast.model.message import Message
+from nearcast.model.query import MATCHES, MEASURES, Nearest, Similar, Subscription, TopK, Within, clauses_by, words_by
 from nearcast.model.update import Reject
+from nearcast.model.words import term_key
 from nearcast.space.space import Space
 
 
@@ -35,10 +38,9 @@ class Part(NamedTuple):
     kind: Kind
     ids: pa.Array
     given: PointRows | WithinRows
-    words: (
-        pa.Array
-    )  # list<string>: the words of each row; for within two lists a clause, its positive and negative words
+    words: pa.Array  # list<string>: keys of each row's words; for within two lists a clause, positive and negative
     n_clauses: Ints  # int32[n] for within: clauses of each row
+    where: pa.Array | None  # string[n]: conditions, null where there is none; or nobody has one
 
     def filter(self, keep: Array) -> Part:
         """Only the rows whose flag is set."""
@@ -50,7 +52,9 @@ class Part(NamedTuple):
             first = 2 * (np.cumsum(self.n_clauses) - self.n_clauses)
             words = ranges(first[rows], 2 * self.n_clauses[rows])
         n_clauses = self.n_clauses[rows] if self.n_clauses.size else self.n_clauses
-        return Part(self.kind, self.ids.take(rows), type(self.given)(**columns), self.words.take(words), n_clauses)
+        where = None if self.where is None else self.where.take(rows)
+        given = type(self.given)(**columns)
+        return Part(self.kind, self.ids.take(rows), given, self.words.take(words), n_clauses, where)
 
 
 class SubscriptionBatch(NamedTuple):
@@ -66,6 +70,7 @@ class Rules(NamedTuple):
     space: Space
     has_window: bool
     id_type: str | None  # of the subscriptions before
+    analyzer: Analyzer = PLAIN_RULE
 
 
 def as_subscription(item: Any) -> Subscription:
@@ -100,8 +105,10 @@ def check_subscription(subscription: Subscription, rules: Rules) -> None:
 def _check(subscription: Subscription, rules: Rules) -> None:
     query = subscription.query
     if isinstance(query, Within):
+        clauses_by(query, rules.analyzer)
         rules.space.check_region(query.region)
     else:
+        words_by(query, rules.analyzer)
         rules.space.check_point(query.lon, query.lat)
         if isinstance(query, TopK) and not rules.has_window:
             raise InvalidInput("kind", "topk", "needs a broker with a window")
@@ -132,6 +139,7 @@ def decode_subscriptions(source: Any, rules: Rules) -> SubscriptionBatch:
 def _from_objects(rows: Iterable[tuple[int, Any]], rules: Rules) -> SubscriptionBatch:
     rejects: list[Reject] = []
     strangers: list[Any] = []
+    messages: list[Any] = []
     good: dict[Kind, list[tuple[int, Subscription]]] = {kind: [] for kind in Kind}
     for row, item in rows:
         try:
@@ -141,47 +149,60 @@ def _from_objects(rows: Iterable[tuple[int, Any]], rules: Rules) -> Subscription
             rejects.append(Reject(row, error.field, str(error)))
             if not _is_row(item):
                 strangers.append(item)
+            if is_a(item, Message) or (type(item) is dict and _is_message(item)):
+                messages.append(item)
         else:
             rules = rules._replace(id_type=id_type(subscription.id))
             good[Kind.of(subscription.query.kind)].append((row, subscription))
     n_items = len(rejects) + sum(map(len, good.values()))
+    if messages and len(messages) == n_items:
+        rule = "must be subscriptions, each with a kind; these are messages, which publish takes"
+        raise InvalidInput("subscriptions", messages[0], rule)
     refuse_strangers("subscriptions", strangers, n_items, "a Subscription, (id, query[, expires]) or a mapping")
-    parts = [_part(kind, found, rules.space) for kind, found in good.items() if found]
+    parts = [_part(kind, found, rules) for kind, found in good.items() if found]
     return SubscriptionBatch(parts, rejects)
+
+
+def _is_message(row: dict[str, Any]) -> bool:
+    return row.get("kind") is None and row.get("text") is not None
 
 
 def _is_row(item: Any) -> bool:
     return is_a(item, Subscription | Mapping) or (is_a(item, tuple) and 2 <= tuple.__len__(item) <= 3)
 
 
-def _part(kind: Kind, found: list[tuple[int, Subscription]], space: Space) -> Part:
+def _part(kind: Kind, found: list[tuple[int, Subscription]], rules: Rules) -> Part:
     rows = np.array([row for row, _ in found], dtype=np.int64)
     ids = pa.array([s.id for _, s in found])
     expires = np.array([FOREVER if s.expires is None else s.expires for _, s in found], dtype=np.int64)
     queries: list[Any] = [s.query for _, s in found]
     backfill = np.array([q.backfill for q in queries])
+    where = pa.array([q.where for q in queries], pa.string())
     if kind == Kind.WITHIN:
-        given = WithinRows(rows, region_rows([q.region for q in queries], space), expires, backfill)
-        words = pa.array(
-            [list(part) for q in queries for c in q.clauses for part in (c.positive, c.negative)], type=WORDS
-        )
-        return Part(kind, ids, given, words, np.array([len(q.clauses) for q in queries], dtype=np.int32))
+        given = WithinRows(rows, region_rows([q.region for q in queries], rules.space), expires, backfill)
+        clauses = [clauses_by(q, rules.analyzer) for q in queries]
+        parts = (part for own in clauses for clause in own for part in (clause.positive, clause.negative))
+        words = pa.array([list(map(term_key, part)) for part in parts], type=WORDS)
+        return Part(kind, ids, given, words, np.array([len(own) for own in clauses], dtype=np.int32), where)
+    words = pa.array([list(map(term_key, words_by(q, rules.analyzer))) for q in queries], type=WORDS)
     points = PointRows(
         rows,
         np.array([q.lon for q in queries], dtype=np.float64),
         np.array([q.lat for q in queries], dtype=np.float64),
-        np.array([_share(q) for q in queries], dtype=np.float64),
-        np.array([getattr(q, "tau", 0.0) for q in queries], dtype=np.float64),
+        _numbers(queries, "delta"),
+        _numbers(queries, "tau"),
+        _numbers(queries, "alpha"),
         np.array([getattr(q, "k", 0) for q in queries], dtype=np.int32),
         np.array([_mode(q) for q in queries], dtype=np.int32),
         expires,
         backfill,
     )
-    return Part(kind, ids, points, pa.array([list(q.words) for q in queries], type=WORDS), np.zeros(0, np.int32))
+    return Part(kind, ids, points, words, np.zeros(0, np.int32), where)
 
 
-def _share(query: Similar | TopK | Nearest) -> float:
-    return query.delta if isinstance(query, Similar) else query.alpha if isinstance(query, TopK) else 0.0
+def _numbers(queries: list[Any], field: str) -> Floats:
+    """A field of queries, 0 where they have none."""
+    return np.array([getattr(query, field, 0.0) for query in queries], dtype=np.float64)
 
 
 def _mode(query: Similar | TopK | Nearest) -> int:
@@ -198,12 +219,14 @@ _OWN_FIELDS = {
     "topk": ("lon", "lat", "k", "alpha"),
     "nearest": ("lon", "lat", "k", "match"),
 }
-_FIELDS = ("id", "kind", "keywords", "backfill", "expires")
+_FIELDS = ("id", "kind", "keywords", "backfill", "expires", "where")
 
 
 def _sure_rows(table: pa.Table, rules: Rules) -> tuple[list[Part], Array]:
     """Parts of the rows that are surely right, and the numbers of all other rows."""
     everything = np.arange(table.num_rows)
+    if not rules.analyzer.is_plain:  # which looks at every word
+        return [], everything
     if not {"id", "kind", "keywords"} <= set(table.column_names) or not pa.types.is_string(table.column("kind").type):
         return [], everything
     given = bulk_id_type(table.column("id").type)
@@ -229,13 +252,13 @@ def _sure_rows(table: pa.Table, rules: Rules) -> tuple[list[Part], Array]:
 
 def _sure_points(columns: Columns, kind: Kind, rows: Array, rules: Rules) -> Part:
     x, y = columns.numbers("lon", -LARGEST, LARGEST), columns.latitudes("lat", rules.space)
-    share = tau = np.zeros(columns.n)
+    delta = tau = alpha = np.zeros(columns.n)
     k = mode = np.zeros(columns.n, dtype=np.int64)
     if kind == Kind.SIMILAR:
-        share, tau = columns.numbers("delta", 0.0, 1.0), columns.numbers("tau", 0.0, 1.0)
+        delta, tau = columns.numbers("delta", 0.0, 1.0), columns.numbers("tau", 0.0, 1.0)
         mode = columns.choice("measure", MEASURES)
     elif kind == Kind.TOPK:
-        share, k = columns.numbers("alpha", 0.0, 1.0, 0.5), columns.whole("k", 1, 2**31 - 1, 20)
+        alpha, k = columns.numbers("alpha", 0.0, 1.0, 0.5), columns.whole("k", 1, 2**31 - 1, 20)
     else:
         k, mode = columns.whole("k", 1, 2**31 - 1, 10), columns.choice("match", MATCHES)
     expires, backfill, words = (
@@ -243,16 +266,18 @@ def _sure_points(columns: Columns, kind: Kind, rows: Array, rules: Rules) -> Par
         columns.flags("backfill"),
         columns.words(),
     )
+    where = columns.conditions()
     ids, good = columns.ids(), columns.good
     return Part(
         kind,
         ids,
         PointRows(
-            rows[good], x[good], y[good], share[good], tau[good], k[good].astype(np.int32), mode[good].astype(np.int32),
-            expires[good], backfill[good],
+            rows[good], x[good], y[good], delta[good], tau[good], alpha[good], k[good].astype(np.int32),
+            mode[good].astype(np.int32), expires[good], backfill[good],
         ),
         words.filter(pa.array(good)),
         np.zeros(0, dtype=np.int32),
+        where.filter(pa.array(good)),
     )  # fmt: skip
 
 
@@ -263,6 +288,7 @@ def _sure_within(columns: Columns, rows: Array, rules: Rules) -> Part:
         columns.flags("backfill"),
         columns.words(),
     )
+    where = columns.conditions()
     ids, good = columns.ids(), columns.good
     columns.hint_at_operators()
     positive = words.filter(pa.array(good))
@@ -276,4 +302,5 @@ def _sure_within(columns: Columns, rows: Array, rules: Rules) -> Part:
         WithinRows(rows[good], box_rows(boxes[good]), expires[good], backfill[good]),
         clauses,
         np.ones(len(positive), dtype=np.int32),
+        where.filter(pa.array(good)),
     )

@@ -18,17 +18,32 @@ import pyarrow.compute as pc
 from nearcast.columns.arena import Array, Floats, Longs, State, starts_of
 from nearcast.columns.arrow_checks import SIDES, WORDS
 from nearcast.columns.regions import BOX, CIRCLE
+from nearcast.columns.subscription_tables import where_column
 from nearcast.columns.times import FOREVER
 from nearcast.model.expression import MAX_WORDS
 from nearcast.model.kinds import Kind
 from nearcast.model.query import MATCHES, MEASURES
-from nearcast.model.words import words_of
+from nearcast.model.words import PLAIN, RESERVED, word_of_key, words_of
 from nearcast.text.strings import strings_to_arrow
 
 _NOT, _SPACE = pa.scalar("NOT", pa.large_string()), pa.scalar(" ", pa.large_string())
 _FLOATS = ("lon", "lat", *SIDES, "delta", "tau", "alpha")
-_STRINGS = ("region", "measure", "match")
-_COLUMNS = ("lon", "lat", *SIDES, "region", "delta", "tau", "measure", "alpha", "k", "match", "backfill", "expires")
+_STRINGS = ("region", "measure", "match", "where")
+_COLUMNS = (
+    "lon",
+    "lat",
+    *SIDES,
+    "region",
+    "delta",
+    "tau",
+    "measure",
+    "alpha",
+    "k",
+    "match",
+    "backfill",
+    "expires",
+    "where",
+)
 
 
 class Keywords(NamedTuple):
@@ -51,6 +66,7 @@ def columns_of(kind: Kind, copied: State) -> dict[str, pa.Array]:
     columns: dict[str, pa.Array] = {
         "backfill": pa.array(rows["since"] == 0),
         "expires": pa.array(rows["expires"], mask=rows["expires"] == FOREVER),
+        "where": where_column(copied["where"]).cast(pa.string()),
     }
     if kind == Kind.WITHIN:
         boxed = rows["region_kind"] == BOX
@@ -60,10 +76,10 @@ def columns_of(kind: Kind, copied: State) -> dict[str, pa.Array]:
     else:
         columns |= {"lon": pa.array(rows["x"]), "lat": pa.array(rows["y"])}
     if kind == Kind.SIMILAR:
-        columns |= {"delta": pa.array(copied["scales"]["share"]), "tau": pa.array(copied["scales"]["tau"])}
+        columns |= {"delta": pa.array(copied["scales"]["delta"]), "tau": pa.array(copied["scales"]["tau"])}
         columns["measure"] = pa.array(MEASURES).take(pa.array(rows["mode"]))
     elif kind == Kind.TOPK:
-        columns |= {"alpha": pa.array(copied["scales"]["share"]), "k": pa.array(rows["k"].astype(np.int64))}
+        columns |= {"alpha": pa.array(copied["scales"]["alpha"]), "k": pa.array(rows["k"].astype(np.int64))}
     elif kind == Kind.NEAREST:
         columns |= {"match": pa.array(MATCHES).take(pa.array(rows["mode"])), "k": pa.array(rows["k"].astype(np.int64))}
     for name in _COLUMNS:
@@ -103,7 +119,7 @@ def _closed(points: Floats, lo: int, hi: int) -> list[Any]:
 
 def keywords_of(kind: Kind, copied: State) -> Keywords:
     """The words of subscriptions, written as one would ask for them."""
-    words = strings_to_arrow(copied["words"], copied["starts"]).cast(pa.large_string())
+    words, is_pattern = _words_of_keys(strings_to_arrow(copied["words"], copied["starts"]).cast(pa.large_string()))
     if kind == Kind.WITHIN:
         lengths = copied["lengths"].reshape(-1, 2)
         wanted = np.repeat(np.tile([True, False], len(lengths)), lengths.reshape(-1))
@@ -111,7 +127,8 @@ def keywords_of(kind: Kind, copied: State) -> Keywords:
         first_clause = starts_of(copied["clauses"])
         n_words = np.diff(starts_of(per_clause)[first_clause])
         n_unwanted = np.diff(starts_of(lengths[:, 1])[first_clause])
-        is_expression = (copied["clauses"] > 1) | (n_unwanted > 0)
+        n_patterns = np.diff(starts_of(is_pattern)[starts_of(n_words)])
+        is_expression = (copied["clauses"] > 1) | (n_unwanted > 0) | (n_patterns > 0)
         signed = pc.if_else(pa.array(wanted), words, pc.binary_join_element_wise(_NOT, words, _SPACE))
         texts = _joined(_joined(signed, per_clause, " "), copied["clauses"], " OR ")
     else:
@@ -131,6 +148,18 @@ def keywords_of(kind: Kind, copied: State) -> Keywords:
         pc.if_else(pa.array(listed), lists, none.cast(WORDS)),
         is_expression,
     )
+
+
+def _words_of_keys(keys: pa.Array) -> tuple[pa.Array, Array]:
+    """The words of clauses that are filed under keys, and which of them are phrases or prefixes."""
+    odd = pc.match_substring_regex(keys, f"^[{PLAIN}-{RESERVED}]").to_numpy(zero_copy_only=False)
+    is_pattern = np.zeros(len(keys), dtype=np.int64)
+    if not odd.any():
+        return keys, is_pattern
+    found = keys.filter(pa.array(odd)).to_pylist()
+    is_pattern[odd] = [key[0] != PLAIN for key in found]
+    words = pa.array([word_of_key(key) for key in found], pa.large_string())
+    return pc.replace_with_mask(keys, pa.array(odd), words), is_pattern
 
 
 def _joined(strings: pa.Array, lengths: Array, separator: str) -> pa.Array:

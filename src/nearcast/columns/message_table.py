@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, State, ranges, record, starts_of, with_room
 from nearcast.columns.decode_messages import MessageBatch
+from nearcast.columns.field_values import FieldLayout, FieldValues
 from nearcast.columns.ids import Ids
-from nearcast.jit import kernel
+from nearcast.columns.pattern_rows import OrderLayout, PatternInput, expand_rows
+from nearcast.columns.times import FOREVER
+from nearcast.columns.tokens import Order
+from nearcast.jit import NEED_ROOM, kernel
 from nearcast.text.vocabulary import Terms, Vocabulary
 from nearcast.text.words import Words
 
@@ -19,10 +23,18 @@ MESSAGE = record(
     ("y", "f8"),
     ("ts", "i8"),
     ("expires_at", "i8"),  # min(expires, ts + age), or FOREVER
+    ("withdrawn_by", "i8"),  # the newest sequence after the event that withdrew it, or FOREVER
     ("norm", "f8"),  # length of the tf-idf vector
     ("weight", "f8"),  # sum of idf over distinct words
     ("term_start", "i8"),
     ("n_terms", "i4"),
+)
+
+
+ORDER = record(
+    ("start", "i8"),
+    ("n", "i4"),  # of a list of keywords, whose words have no order, 0 or, with a stemmer, negative
+    packed=True,
 )
 
 
@@ -32,6 +44,7 @@ class MessageLayout(NamedTuple):
     rows: Array  # MESSAGE[n_slots]
     terms: Ints  # int32[n_words]: distinct words of slot s from term_start on, sorted by their UTF-8 bytes
     counts: Ints  # int32[n_words]: how often each is repeated
+    fields: FieldLayout
 
 
 @kernel
@@ -67,13 +80,41 @@ class MessageTable:
         self._unique_ids = unique_ids
         self._rows = np.zeros(0, dtype=MESSAGE)
         self._words = Ragged(terms=np.int32, counts=np.int32)
+        self._fields = FieldValues(vocabulary)
+        self._order_rows = np.zeros(0, dtype=ORDER)
+        self._stems = vocabulary.analysis.analyzer.stemmer is not None
+        self._order = Ragged(order=np.int32, surfaces=np.int32) if self._stems else Ragged(order=np.int32)
 
     def __len__(self) -> int:
         return len(self.ids.keys)
 
     @property
+    def pattern_input(self) -> PatternInput:
+        """What kernels find the phrases and prefixes of stored messages with; ask again after every change."""
+        patterns = self.vocabulary.patterns
+        pools = self._order.pools
+        order = OrderLayout(self._order_rows, pools["order"], pools.get("surfaces", pools["order"]))
+        return PatternInput(patterns.layout, order, np.zeros(len(patterns), np.int32))
+
+    def with_patterns(self, slots: Ints) -> tuple[MessageLayout, Ints]:
+        """Rows of these messages with their phrases and prefixes among their words, and where each of them stands.
+
+        Negative slots stay negative. While there are no patterns these are the stored rows themselves.
+        """
+        if not len(self.vocabulary.patterns):
+            return self.layout, slots
+        n_terms, dense = int(self._rows["n_terms"][slots[slots >= 0]].sum()), np.zeros(self.vocabulary.capacity)
+        terms, counts = np.zeros(2 * n_terms + 64, np.int32), np.zeros(2 * n_terms + 64, np.int32)
+        out = MessageLayout(np.zeros(slots.size, MESSAGE), terms, counts, self._fields.layout_of(slots))
+        while expand_rows(self.pattern_input, self.layout, slots, dense, out) == NEED_ROOM:
+            more = 2 * out.terms.size
+            out = out._replace(terms=np.zeros(more, np.int32), counts=np.zeros(more, np.int32))
+        return out, np.where(slots < 0, slots, np.arange(slots.size)).astype(np.int32)
+
+    @property
     def layout(self) -> MessageLayout:
-        return MessageLayout(self._rows, self._words.pools["terms"], self._words.pools["counts"])
+        words = self._words.pools
+        return MessageLayout(self._rows, words["terms"], words["counts"], self._fields.layout)
 
     @property
     def live_slots(self) -> Ints:
@@ -82,9 +123,16 @@ class MessageTable:
         return slots[np.argsort(self._rows["sequence"][slots], kind="stable")]
 
     def store(
-        self, batch: MessageBatch, terms: Terms, chosen: Longs, sequences: Longs, ts: Longs, expires_at: Longs
+        self,
+        batch: MessageBatch,
+        encoded: tuple[Terms, Order],
+        chosen: Longs,
+        sequences: Longs,
+        ts: Longs,
+        expires_at: Longs,
     ) -> Ints:
         """Store the chosen rows of a batch; returns their slots. The last three are parallel to `chosen`."""
+        terms, order = encoded
         ids, n_terms, words = batch.ids, np.diff(terms.row_start), (terms.terms, terms.counts)
         if chosen.size < batch.x.size:
             data, starts = batch.ids
@@ -93,26 +141,43 @@ class MessageTable:
             n_terms = n_terms[chosen]
             where = ranges(terms.row_start[:-1][chosen], n_terms)
             words = terms.terms[where], terms.counts[where]
+            where = ranges(starts_of(np.abs(order.lengths))[:-1][chosen], np.abs(order.lengths[chosen]))
+            order = Order(order.lengths[chosen], order.terms[where], order.surfaces[where])
         self.ids.type = self.ids.type or batch.id_type
         slots = self.ids.replace_many(ids) if self._unique_ids else self.ids.store_many(ids)
-        self._rows = with_room(self._rows, self.ids.keys.capacity)
+        self._make_room()
+        surfaces = {"surfaces": order.surfaces} if self._stems else {}
+        self._order_rows["start"][slots] = self._order.append(np.abs(order.lengths), order=order.terms, **surfaces)
+        self._order_rows["n"][slots] = order.lengths
         rows = np.zeros(chosen.size, dtype=MESSAGE)
         rows["sequence"], rows["x"], rows["y"] = sequences, batch.x[chosen], batch.y[chosen]
         rows["ts"], rows["expires_at"], rows["n_terms"] = ts, expires_at, n_terms
+        rows["withdrawn_by"] = FOREVER
         rows["term_start"] = self._words.append(n_terms, terms=words[0], counts=words[1])
         rows["norm"], rows["weight"] = measured(rows, self._words, self.vocabulary.idf)
         self._rows[slots] = rows
+        if batch.fields is not None:
+            fields = batch.fields.take(chosen) if chosen.size < batch.x.size else batch.fields
+            self._fields.store(slots, fields, self.ids.keys.capacity)
         return slots
 
+    def _make_room(self) -> None:
+        self._rows = with_room(self._rows, self.ids.keys.capacity)
+        self._order_rows = with_room(self._order_rows, self.ids.keys.capacity)
+
     def copy(self, slots: Ints) -> State:
-        """These messages as `add_copied` takes them, in whichever broker."""
+        """These messages as `add_copied` takes them, in whichever broker.
+
+        The order of words is not copied: who takes messages along keeps them in results, which no phrase has a part in.
+        """
         rows = self._rows[slots]
         where = ranges(rows["term_start"], rows["n_terms"])
         ids, id_starts = self.ids.keys.take(slots)
         data, starts = self.vocabulary.keys.take(self._words.pools["terms"][where])
         counts = self._words.pools["counts"][where]
         named = {"ids": ids, "id_starts": id_starts, "id_type": self.ids.type}
-        return {"rows": rows, "words": data, "starts": starts, "counts": counts, **named}
+        words = {"words": data, "starts": starts, "counts": counts}
+        return {"rows": rows, **words, **named, "fields": self._fields.copy(slots)}
 
     def add_copied(self, copied: State) -> Ints:
         """Slots of messages that another table held, by the order there; those held here already are not added.
@@ -132,24 +197,36 @@ class MessageTable:
             id_starts = copied["id_starts"]
             lengths = np.diff(id_starts)[new]
             ids = self.ids.store_many((copied["ids"][ranges(id_starts[:-1][new], lengths)], starts_of(lengths)))
-            self._rows = with_room(self._rows, self.ids.keys.capacity)
+            self._make_room()
+            self._order_rows["n"][ids] = 0
             added = rows[new]
             words = {"terms": terms.terms[where], "counts": copied["counts"][where]}
             added["term_start"] = self._words.append(added["n_terms"], **words)
             self._rows[ids] = added
+            self._fields.add_copied(copied["fields"], new, ids, self.ids.keys.capacity)
             slots[new] = ids
         return slots
+
+    def fields(self, slot: int) -> dict[str, Any]:
+        """The fields of a message, by name."""
+        return self._fields.of(slot)
 
     def measure(self, slots: Ints) -> None:
         """Compute norm and weight of these messages again."""
         norms, weights = measured(self._rows[slots], self._words, self.vocabulary.idf)
         self._rows["norm"][slots], self._rows["weight"][slots] = norms, weights
 
+    def withdraw(self, slots: Ints, lasts: Longs) -> None:
+        """Note in which events messages are withdrawn, by the newest sequence after each; they stay until freed."""
+        self._rows["withdrawn_by"][slots] = lasts
+
     def free(self, slots: Ints) -> None:
         """Forget messages; their slots may be used again."""
         if not slots.size:
             return
         self._words.drop(self._rows["n_terms"][slots])
+        self._fields.free(slots)
+        self._order.drop(np.abs(self._order_rows["n"][slots]))
         self._rows["sequence"][slots] = 0
         self.ids.keys.free_many(slots)
         if self._words.wasteful:
@@ -157,20 +234,39 @@ class MessageTable:
             self._rows["term_start"][live] = self._words.compact(
                 self._rows["term_start"][live], self._rows["n_terms"][live]
             )
+        if self._order.wasteful:
+            live = self.live_slots
+            own = self._order_rows[live]
+            self._order_rows["start"][live] = self._order.compact(own["start"], np.abs(own["n"]))
 
     def mark_terms(self, used: Array) -> None:
         """Set used[term] for every word of a stored message."""
         live = self.live_slots
         used[self._words.pools["terms"][ranges(self._rows["term_start"][live], self._rows["n_terms"][live])]] = True
+        self._fields.mark_terms(used)
+        if self._stems:
+            own = self._order_rows[live]
+            used[self._order.pools["surfaces"][ranges(own["start"], np.abs(own["n"]))]] = True
 
     @property
     def nbytes(self) -> int:
-        return self._rows.nbytes + self._words.nbytes + self.ids.nbytes
+        words = self._words.nbytes + self._order_rows.nbytes + self._order.nbytes
+        return self._rows.nbytes + words + self._fields.nbytes + self.ids.nbytes
 
     def state(self) -> State:
-        return {"ids": self.ids.state(), "rows": self._rows, "words": self._words.state()}
+        return {
+            "ids": self.ids.state(),
+            "rows": self._rows,
+            "words": self._words.state(),
+            "order_rows": self._order_rows,
+            "order": self._order.state(),
+            "fields": self._fields.state(),
+        }
 
     def load(self, state: State) -> None:
         self.ids.load(state["ids"])
         self._rows = state["rows"]
         self._words.load(state["words"])
+        self._fields.load(state["fields"])
+        self._order_rows = state["order_rows"]
+        self._order.load(state["order"])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from nearcast.columns.shown import html_table, to_polars
+from nearcast.columns.shown import html_table, to_pandas, to_polars
+
+if TYPE_CHECKING:
+    from nearcast.columns.shown import PandasFrame, PolarsFrame
 
 _SHOWN = 10  # rows that a notebook shows
 
@@ -34,11 +37,11 @@ class Results(list[tuple[str | int, float | None]]):
         columns = [pa.array([id for id, _ in self], ids), pa.array([score for _, score in self], pa.float64())]
         return pa.Table.from_arrays(columns, names=["message", "score"])
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> PandasFrame:
         """The same columns as a frame of pandas, which must be installed."""
-        return self.to_arrow().to_pandas()
+        return to_pandas(self.to_arrow())
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> PolarsFrame:
         """The same columns as a frame of polars, which must be installed."""
         return to_polars(self.to_arrow())
 

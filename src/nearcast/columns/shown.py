@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from nearcast.errors import SetupError
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+    PandasFrame: TypeAlias = pandas.DataFrame
+    PolarsFrame: TypeAlias = polars.DataFrame
 
 _WIDTH = 32  # characters of a value that are shown
 
@@ -30,13 +37,19 @@ def html_table(table: pa.Table, n_rows: int, caption: str) -> str:
     return f"<table>{title}<thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
-def to_polars(table: pa.Table) -> Any:
+def to_pandas(table: pa.Table) -> PandasFrame:
+    """A frame of pandas with these columns."""
+    frame: PandasFrame = table.to_pandas()
+    return frame
+
+
+def to_polars(table: pa.Table) -> PolarsFrame:
     """A frame of polars with these columns."""
     try:
         import polars
     except ImportError as error:
         raise SetupError("to_polars needs polars: pip install polars") from error
-    return polars.from_arrow(table)
+    return polars.DataFrame(table)
 
 
 def _cells(table: pa.Table, n_rows: int) -> list[list[str]]:

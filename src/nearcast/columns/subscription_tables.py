@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from nearcast.columns.arena import (
     Array,
@@ -26,10 +28,13 @@ from nearcast.columns.arena import (
     with_room,
 )
 from nearcast.columns.clauses import pack_clauses, unpack_clauses
+from nearcast.columns.conditions import ConditionLayout, Conditions, file_clauses, filed_sizes
 from nearcast.columns.message_table import measured
 from nearcast.columns.regions import BOX, CIRCLE, RegionRows, ShapePool
 from nearcast.jit import kernel
+from nearcast.model.kinds import Kind
 from nearcast.space.regions import PolygonLayout, in_box, in_circle, in_polygon
+from nearcast.text.strings import arrow_bytes, strings_to_arrow
 from nearcast.text.vocabulary import Terms, Vocabulary
 from nearcast.text.words import Words
 
@@ -46,16 +51,13 @@ POINT = record(
     ("term_start", "i8"),
     ("n_terms", "i4"),
     ("k", "i4"),
+    ("condition", "i4"),  # or NO_CONDITION
     ("mode", "u1"),  # measure of Similar, match of Nearest
     packed=True,
 )
 
-SCALE = record(
-    ("share", "f8"),  # alpha of TopK, delta of Similar
-    ("tau", "f8"),  # of Similar
-    ("norm", "f8"),  # length of the tf-idf vector
-    ("weight", "f8"),  # sum of idf over distinct words
-)
+SIMILAR_SCALE = record(("delta", "f8"), ("tau", "f8"), ("weight", "f8"))  # weight: sum of idf over distinct words
+TOPK_SCALE = record(("alpha", "f8"), ("norm", "f8"))  # norm: length of the tf-idf vector
 
 WITHIN = record(
     ("x0", "f8"),  # the box itself, or a box around the circle or polygon
@@ -65,7 +67,10 @@ WITHIN = record(
     ("expires", "i8"),
     ("since", "i8"),
     ("clause_start", "i8"),
+    ("filed_start", "i8"),  # the clauses that indexes file it under: its own, or those with keys of its condition
     ("clause_size", "i4"),  # entries of `clauses` that are its own
+    ("filed_size", "i4"),
+    ("condition", "i4"),  # or NO_CONDITION
     ("ring_start", "i4"),  # first of its entries in the rings of `shapes`
     ("n_rings", "i4"),  # how many entries, 0 for a box
     ("region_kind", "i4"),  # BOX, CIRCLE or POLYGON
@@ -76,9 +81,10 @@ class PointLayout(NamedTuple):
     """Subscriptions that have a place, by slot; of `Nearest` there are no scales and no counts."""
 
     rows: Array  # POINT[n_slots]
-    scales: Array  # SCALE[n_slots]: what scores need besides
+    scales: Array  # SIMILAR_SCALE[n_slots] or TOPK_SCALE[n_slots]: what scores need besides
     terms: Ints  # int32[]: distinct words of slot s from term_start on, sorted by their UTF-8 bytes
     counts: Ints  # int32[]: how often each is repeated
+    conditions: ConditionLayout
 
 
 class WithinLayout(NamedTuple):
@@ -87,6 +93,7 @@ class WithinLayout(NamedTuple):
     rows: Array  # WITHIN[n_slots]
     clauses: Ints  # int32[]: one clause after another: n positive, n negative, the positive terms, the negative terms
     shapes: PolygonLayout  # points and rings of circles (centre, then radius) and polygons
+    conditions: ConditionLayout
 
 
 class PointRows(NamedTuple):
@@ -95,8 +102,9 @@ class PointRows(NamedTuple):
     rows: Longs  # row numbers in the caller's batch
     x: Floats
     y: Floats
-    share: Floats
+    delta: Floats  # of Similar, as tau; else zeros
     tau: Floats
+    alpha: Floats  # of TopK, else zeros
     k: Ints
     mode: Ints
     expires: Longs
@@ -120,6 +128,7 @@ class _Table:
         self.slots = Slots()
         self._rows = np.zeros(0, dtype=dtype)
         self.numbers = np.zeros(0, dtype=np.int32)  # NO_SUBSCRIPTION: the slot is free
+        self.conditions = Conditions(vocabulary)
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -146,24 +155,42 @@ class _Table:
     @property
     def nbytes(self) -> int:
         """Bytes in use; room ahead is never touched, so the system has not given it out yet."""
-        return self.rows.nbytes + self.numbers[: self.slots.capacity].nbytes + self.slots.nbytes
+        own = self.rows.nbytes + self.numbers[: self.slots.capacity].nbytes + self.slots.nbytes
+        return own + self.conditions.nbytes
 
     def _give(self, slots: Ints) -> None:
+        self.conditions.drop(self._rows["condition"][slots])
         self.numbers[slots], self._rows["expires"][slots] = NO_SUBSCRIPTION, ENDED
         self.slots.give(slots)
+
+    def _where(self, rows: Array) -> State:
+        """The texts of these rows' conditions as bytes, which a snapshot can hold; an empty one where there is none."""
+        data, starts = arrow_bytes(self.conditions.texts(rows["condition"].copy()))
+        return {"data": data, "starts": starts}
+
+
+def where_column(copied: State) -> pa.Array:
+    """Texts of conditions as they were before `copy`: an empty one is none."""
+    texts = strings_to_arrow(copied["data"], copied["starts"])
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, texts.type), texts)
 
 
 class PointTable(_Table):
     """`Similar`, `TopK` or `Nearest` subscriptions by slot.
 
-    `weighs` says whether they score messages, as the first two do; only then scales and counts are kept.
+    Scales and counts are kept of the first two, which score messages.
     """
 
-    def __init__(self, vocabulary: Vocabulary, weighs: bool = True) -> None:
+    def __init__(self, vocabulary: Vocabulary, kind: Kind) -> None:
         super().__init__(vocabulary, POINT)
-        self._weighs = weighs
-        self._scales = np.zeros(0, dtype=SCALE)
-        self._words = Ragged(terms=np.int32, counts=np.int32) if weighs else Ragged(terms=np.int32)
+        self._weighs = kind != Kind.NEAREST
+        self._scales = np.zeros(0, dtype=SIMILAR_SCALE if kind == Kind.SIMILAR else TOPK_SCALE)
+        self._words = Ragged(terms=np.int32, counts=np.int32) if self._weighs else Ragged(terms=np.int32)
+
+    @property
+    def _given_scales(self) -> list[str]:
+        """Fields of scales that a subscriber sets; the others follow from words."""
+        return [name for name in self._scales.dtype.names if name not in ("norm", "weight")]
 
     @property
     def scales(self) -> Array:
@@ -172,13 +199,18 @@ class PointTable(_Table):
     @property
     def layout(self) -> PointLayout:
         pools = self._words.pools
-        return PointLayout(self.rows, self.scales, pools["terms"], pools.get("counts", _NO_COUNTS))
+        counts = pools.get("counts", _NO_COUNTS)
+        return PointLayout(self.rows, self.scales, pools["terms"], counts, self.conditions.layout)
 
-    def write(self, given: Any, n_clauses: Ints, terms: Terms, numbers: Ints, since: int) -> Ints:
+    def write(
+        self, given: Any, n_clauses: Ints, terms: Terms, numbers: Ints, since: int, where: pa.Array | None = None
+    ) -> Ints:
         """Store what was decoded; points have no clauses."""
-        return self.insert(given, terms, numbers, since)
+        return self.insert(given, terms, numbers, since, where)
 
-    def insert(self, given: PointRows, terms: Terms, numbers: Ints, since: int | Longs) -> Ints:
+    def insert(
+        self, given: PointRows, terms: Terms, numbers: Ints, since: int | Longs, where: pa.Array | None = None
+    ) -> Ints:
         """Store subscriptions; `since` is the newest sequence, before which nothing counts without backfill."""
         slots = self._take(numbers)
         n_terms = np.diff(terms.row_start)
@@ -187,12 +219,14 @@ class PointTable(_Table):
             rows[field] = getattr(given, field)
         rows["since"] = np.where(given.backfill, 0, since)
         rows["n_terms"] = n_terms
+        rows["condition"] = self.conditions.add(where, rows.size)
         counts = {"counts": terms.counts} if self._weighs else {}
         rows["term_start"] = self._words.append(n_terms, terms=terms.terms, **counts)
         self._rows[slots] = rows
         if self._weighs:
             self._scales = with_room(self._scales, self.slots.capacity)
-            self._scales["share"][slots], self._scales["tau"][slots] = given.share, given.tau
+            for field in self._given_scales:
+                self._scales[field][slots] = getattr(given, field)
             self.measure(slots)
         return slots
 
@@ -201,7 +235,7 @@ class PointTable(_Table):
         rows = self._rows[slots]
         where = ranges(rows["term_start"], rows["n_terms"])
         data, starts = self.vocabulary.keys.take(self._words.pools["terms"][where])
-        copied = {"rows": rows, "words": data, "starts": starts}
+        copied = {"rows": rows, "words": data, "starts": starts, "where": self._where(rows)}
         if self._weighs:
             copied |= {"scales": self._scales[slots], "counts": self._words.pools["counts"][where]}
         return copied
@@ -210,14 +244,14 @@ class PointTable(_Table):
         """Store subscriptions that another table held; only messages that they counted there count here."""
         rows = copied["rows"]
         terms = self.vocabulary.encode(Words(copied["words"], copied["starts"], starts_of(rows["n_terms"])))
-        scales = np.zeros(numbers.size, dtype=SCALE)
-        if self._weighs:
-            scales, terms = copied["scales"], terms._replace(counts=copied["counts"])
         given = {name: rows[name].copy() for name in ("x", "y", "k", "mode", "expires")}
-        given |= {name: scales[name].copy() for name in ("share", "tau")}
+        given |= dict.fromkeys(("delta", "tau", "alpha"), np.zeros(numbers.size))
+        if self._weighs:
+            terms = terms._replace(counts=copied["counts"])
+            given |= {name: copied["scales"][name].copy() for name in self._given_scales}
         none = np.zeros(numbers.size, dtype=bool)
         points = PointRows(rows=np.arange(numbers.size), backfill=none, **given)
-        return self.insert(points, terms, numbers, rows["since"])
+        return self.insert(points, terms, numbers, rows["since"], where_column(copied["where"]))
 
     def reweighed(self) -> None:
         self.measure(self.used_slots)
@@ -226,7 +260,9 @@ class PointTable(_Table):
         """Compute norm and weight of these subscriptions again, if they have any."""
         if self._weighs:
             norms, weights = measured(self._rows[slots], self._words, self.vocabulary.idf)
-            self._scales["norm"][slots], self._scales["weight"][slots] = norms, weights
+            for field, values in (("norm", norms), ("weight", weights)):
+                if field in self._scales.dtype.names:
+                    self._scales[field][slots] = values
 
     @contextmanager
     def moving(self, slots: Ints, places: Any) -> Iterator[Array]:
@@ -252,6 +288,7 @@ class PointTable(_Table):
         """Set used[term] for every word of a subscription."""
         rows = self._rows[self.used_slots]
         used[self._words.pools["terms"][ranges(rows["term_start"], rows["n_terms"])]] = True
+        self.conditions.mark_terms(used)
 
     @property
     def nbytes(self) -> int:
@@ -264,12 +301,14 @@ class PointTable(_Table):
             "scales": self._scales,
             "numbers": self.numbers,
             "words": self._words.state(),
+            "conditions": self.conditions.state(),
         }
 
     def load(self, state: State) -> None:
         self.slots.load(state["slots"])
         self._rows, self._scales, self.numbers = state["rows"], state["scales"], state["numbers"]
         self._words.load(state["words"])
+        self.conditions.load(state["conditions"])
 
 
 @kernel
@@ -337,23 +376,47 @@ class WithinTable(_Table):
 
     @property
     def layout(self) -> WithinLayout:
-        return WithinLayout(self.rows, self._clauses.pools["clauses"], self._shapes.layout)
+        return WithinLayout(self.rows, self._clauses.pools["clauses"], self._shapes.layout, self.conditions.layout)
 
-    def write(self, given: Any, n_clauses: Ints, terms: Terms, numbers: Ints, since: int) -> Ints:
+    def write(
+        self, given: Any, n_clauses: Ints, terms: Terms, numbers: Ints, since: int, where: pa.Array | None = None
+    ) -> Ints:
         """Store what was decoded; `terms` has two rows for each clause, positive and negative words."""
         clauses, sizes = pack_clauses(terms, n_clauses)
-        return self.insert(given, clauses, sizes, numbers, since)
+        return self.insert(given, clauses, sizes, numbers, since, where)
 
-    def insert(self, given: WithinRows, clauses: Ints, clause_sizes: Array, numbers: Ints, since: int | Longs) -> Ints:
+    def insert(
+        self,
+        given: WithinRows,
+        clauses: Ints,
+        clause_sizes: Array,
+        numbers: Ints,
+        since: int | Longs,
+        where: pa.Array | None = None,
+    ) -> Ints:
         """Store subscriptions; `since` is the newest sequence, before which nothing counts without backfill."""
         slots = self._take(numbers)
         rows = np.zeros(given.expires.size, dtype=WITHIN)
         rows["expires"], rows["since"] = given.expires, np.where(given.backfill, 0, since)
-        rows["clause_size"] = clause_sizes
-        rows["clause_start"] = self._clauses.append(clause_sizes, clauses=clauses)
+        rows["clause_size"] = rows["filed_size"] = clause_sizes
+        rows["clause_start"] = rows["filed_start"] = self._clauses.append(clause_sizes, clauses=clauses)
+        rows["condition"] = self.conditions.add(where, rows.size)
+        if rows["condition"].any():
+            self._file(rows, clauses)
         self._rows[slots] = rows
         self._place(slots, given.regions)
         return slots
+
+    def _file(self, rows: Array, clauses: Ints) -> None:
+        """Write the clauses that subscriptions are filed under, where their conditions have keys."""
+        conditions, numbers = self.conditions.layout, rows["condition"].copy()
+        sizes, filed = rows["clause_size"].astype(np.int64), np.zeros(rows.size, dtype=np.int64)
+        filed_sizes(conditions, numbers, clauses, sizes, filed)
+        packed = np.empty(int(filed.sum()), dtype=np.int32)
+        file_clauses(conditions, numbers, clauses, sizes, packed)
+        starts = self._clauses.append(filed, clauses=packed)
+        keyed = filed > 0
+        rows["filed_start"][keyed], rows["filed_size"][keyed] = starts[keyed], filed[keyed]
 
     def copy(self, slots: Ints) -> State:
         """These subscriptions as `add_copied` takes them, in whichever broker: with words instead of terms."""
@@ -372,6 +435,7 @@ class WithinTable(_Table):
             "points": points,
             "rings": rings,
             "n_points": n_points,
+            "where": self._where(rows),
         }
 
     def add_copied(self, copied: State, numbers: Ints) -> Ints:
@@ -385,7 +449,8 @@ class WithinTable(_Table):
         )  # fmt: skip
         none = np.zeros(numbers.size, dtype=bool)
         given = WithinRows(np.arange(numbers.size), regions, rows["expires"].copy(), none)
-        return self.insert(given, *pack_clauses(terms, copied["clauses"]), numbers, rows["since"])
+        clauses, sizes = pack_clauses(terms, copied["clauses"])
+        return self.insert(given, clauses, sizes, numbers, rows["since"], where_column(copied["where"]))
 
     def _place(self, slots: Ints, regions: RegionRows) -> None:
         for i, field in enumerate(("x0", "y0", "x1", "y1")):
@@ -403,7 +468,9 @@ class WithinTable(_Table):
         self.close_gaps()
 
     def remove(self, slots: Ints) -> None:
-        self._clauses.drop(self._rows["clause_size"][slots])
+        rows = self._rows[slots]
+        self._clauses.drop(rows["clause_size"])
+        self._clauses.drop(rows["filed_size"][rows["filed_start"] != rows["clause_start"]])
         self._shapes.drop(self._rows["ring_start"][slots].astype(np.int64), self._rows["n_rings"][slots])
         self._give(slots)
         self.close_gaps()
@@ -412,8 +479,12 @@ class WithinTable(_Table):
         """Forget the clauses and points that nobody holds once they are most of a pool."""
         if self._clauses.wasteful:
             used = self.used_slots
-            starts = self._clauses.compact(self._rows["clause_start"][used], self._rows["clause_size"][used])
-            self._rows["clause_start"][used] = starts
+            rows = self._rows[used]
+            keyed = rows["filed_start"] != rows["clause_start"]
+            starts = np.concatenate([rows["clause_start"], rows["filed_start"][keyed]])
+            starts = self._clauses.compact(starts, np.concatenate([rows["clause_size"], rows["filed_size"][keyed]]))
+            self._rows["clause_start"][used] = self._rows["filed_start"][used] = starts[: used.size]
+            self._rows["filed_start"][used[keyed]] = starts[used.size :]
         if self._shapes.wasteful:
             used = self.used_slots
             starts = self._rows["ring_start"][used].astype(np.int64)
@@ -422,6 +493,7 @@ class WithinTable(_Table):
     def mark_terms(self, used: Array) -> None:
         """Set used[term] for every word of a subscription."""
         mark_clause_terms(self.layout, self.used_slots, used)
+        self.conditions.mark_terms(used)
 
     @property
     def nbytes(self) -> int:
@@ -434,6 +506,7 @@ class WithinTable(_Table):
             "numbers": self.numbers,
             "clauses": self._clauses.state(),
             "shapes": self._shapes.state(),
+            "conditions": self.conditions.state(),
         }
 
     def load(self, state: State) -> None:
@@ -441,3 +514,4 @@ class WithinTable(_Table):
         self._rows, self.numbers = state["rows"], state["numbers"]
         self._clauses.load(state["clauses"])
         self._shapes.load(state["shapes"])
+        self.conditions.load(state["conditions"])

@@ -1,4 +1,4 @@
-"""How columns write times that were not given, and Arrow's timestamps and dates as epoch milliseconds.
+"""How columns write times that were not given, and Arrow's timestamps, dates and ISO strings as epoch milliseconds.
 
 A timestamp with a zone counts from 1970 in UTC, whatever the zone; one without is taken to do so as well.
 """
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.columns.arrow_rows import is_sound, mappings
+from nearcast.columns.iso_times import is_text, milliseconds_of_texts
 
 FOREVER = 2**63 - 1  # expiry of what never expires
 MISSING = -(2**63)  # a `ts` that was not given
@@ -22,14 +23,16 @@ _PER_UNIT = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)
 
 
 def whole_times(table: pa.Table) -> pa.Table:
-    """The table with timestamps and dates in `ts` and `expires` as int64, floored to milliseconds.
+    """The table with timestamps, dates and ISO strings in `ts` and `expires` as int64, floored to milliseconds.
 
-    A column with a time past int64 stays as it is; `rows_with_times` reads it.
+    A column with a time past int64, or a string that is no time, stays as it is; `rows_with_times` reads it.
     """
     for name in TIMES:
         at = table.schema.get_field_index(name)
-        if at >= 0 and _is_time(table.schema.field(at).type):
-            found = _milliseconds(table.column(at))
+        kind = table.schema.field(at).type if at >= 0 else pa.null()
+        if _is_time(kind) or is_text(kind):
+            column = table.column(at)
+            found = _milliseconds(column) if _is_time(kind) else milliseconds_of_texts(column)
             table = table if found is None else table.set_column(at, name, found)
     return table
 

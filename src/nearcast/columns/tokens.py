@@ -8,13 +8,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.columns.arena import ranges, starts_of
+from nearcast.columns.arena import Ints, ranges, starts_of
 from nearcast.text.strings import arrow_bytes
 from nearcast.text.vocabulary import Terms, Vocabulary
-from nearcast.text.words import from_lists, tokenise
+from nearcast.text.words import Words, from_lists, tokenise
 
 WORDS = pa.list_(pa.dictionary(pa.int32(), pa.string()))
 COUNTS = pa.list_(pa.int32())
+
+
+class Order(NamedTuple):
+    """The words of messages in their order; those of lists have none, and are here only if words are stemmed."""
+
+    lengths: Ints  # int32[n_rows]: of a text its words; of a list 0, or minus its words
+    terms: Ints  # int32[]: one row after another
+    surfaces: Ints  # int32[]: what they were before they were stemmed; without a stemmer the same array
 
 
 class Spelled(NamedTuple):
@@ -22,6 +30,7 @@ class Spelled(NamedTuple):
 
     words: pa.Array  # WORDS
     counts: pa.Array  # COUNTS: how often the row has each
+    order: pa.Array  # COUNTS: the words of a text in their order, each by its place in the row; none of lists
 
 
 class SpelledMessages(NamedTuple):
@@ -30,50 +39,90 @@ class SpelledMessages(NamedTuple):
     table: pa.Table  # the columns of messages; `text` and `keywords` may be left out
     words: pa.Array | pa.ChunkedArray  # WORDS
     counts: pa.Array | pa.ChunkedArray  # COUNTS
+    order: pa.Array | pa.ChunkedArray  # COUNTS
 
     @property
     def spelled(self) -> Spelled:
         """Their words in one piece."""
-        joined = pa.table({"words": self.words, "counts": self.counts}).combine_chunks()
-        columns = (joined.column(name) for name in ("words", "counts"))
+        joined = pa.table({"words": self.words, "counts": self.counts, "order": self.order}).combine_chunks()
+        columns = (joined.column(name) for name in Spelled._fields)
         return Spelled(*(c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in columns))
 
 
 def spell(texts: pa.Array, keywords: pa.Array) -> Spelled:
     """The words of messages that have either a text or keywords; null for any other row."""
     vocabulary = Vocabulary()
-    terms = encode(texts, keywords, vocabulary)
+    terms, order = encode(texts, keywords, vocabulary)
     neither = pc.equal(texts.is_null(), keywords.is_null())
     dictionary = vocabulary.keys.to_arrow_strings(np.arange(vocabulary.capacity, dtype=np.int32))
-    starts = pa.array(terms.row_start.astype(np.int32))
     words = pa.DictionaryArray.from_arrays(pa.array(terms.terms), dictionary)
-    made = (pa.ListArray.from_arrays(starts, values, mask=neither) for values in (words, pa.array(terms.counts)))
+    lists = (
+        (terms.row_start, words),
+        (terms.row_start, pa.array(terms.counts)),
+        (starts_of(order.lengths), pa.array(places_in_rows(terms, order))),
+    )
+    made = (
+        pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), values, mask=neither) for starts, values in lists
+    )
     return Spelled(*made)
 
 
-def encode_spelled(spelled: Spelled, vocabulary: Vocabulary) -> Terms:
+def places_in_rows(terms: Terms, order: Order) -> Ints:
+    """Where in the distinct terms of its row each word stands."""
+    n_terms = int(terms.terms.max(initial=0)) + 1
+    rows = np.repeat(np.arange(order.lengths.size), np.diff(terms.row_start))
+    keys = rows * n_terms + terms.terms
+    by_key = np.argsort(keys, kind="stable")
+    owners = np.repeat(np.arange(order.lengths.size), order.lengths)
+    found = by_key[np.searchsorted(keys, owners * n_terms + order.terms, sorter=by_key)]
+    return (found - terms.row_start[owners]).astype(np.int32)
+
+
+def encode_spelled(spelled: Spelled, vocabulary: Vocabulary) -> tuple[Terms, Order]:
     """Rows of terms: each word of the dictionary is looked up once, whatever the number of messages that have it."""
     words = spelled.words.flatten()
     codes = words.indices.to_numpy()
     used = np.flatnonzero(np.bincount(codes, minlength=len(words.dictionary)))
     terms = np.zeros(len(words.dictionary), dtype=np.int32)
     terms[used] = vocabulary.enter(*arrow_bytes(words.dictionary.take(pa.array(used))))
-    lengths = pc.list_value_length(spelled.words).to_numpy()
-    return Terms(starts_of(lengths), terms[codes], spelled.counts.flatten().to_numpy().copy())
+    row_start = starts_of(pc.list_value_length(spelled.words).to_numpy())
+    rows = Terms(row_start, terms[codes], spelled.counts.flatten().to_numpy().copy())
+    lengths = pc.list_value_length(spelled.order).to_numpy()
+    places = spelled.order.flatten().to_numpy() + np.repeat(row_start[:-1], lengths)
+    in_order = rows.terms[places]
+    return rows, Order(lengths.astype(np.int32), in_order, in_order)
 
 
-def encode(texts: pa.Array, keywords: pa.Array | None, vocabulary: Vocabulary) -> Terms:
+def encode(texts: pa.Array, keywords: pa.Array | None, vocabulary: Vocabulary) -> tuple[Terms, Order]:
     """Rows of terms; each message has either a text or keywords."""
-    terms = vocabulary.encode(tokenise(texts))
+    terms, order = _encode(*vocabulary.analysis.texts(tokenise(texts)), vocabulary)
     if keywords is None:
-        return terms
-    listed = vocabulary.encode(from_lists(keywords))
+        return terms, order
+    listed, items = _encode(*vocabulary.analysis.items(from_lists(keywords)), vocabulary)
+    if items.surfaces is not items.terms:
+        order = _side_by_side(order, items)
     n_text, n_listed = np.diff(terms.row_start), np.diff(listed.row_start)
     starts = np.where(n_listed > 0, listed.row_start[:-1] + terms.terms.size, terms.row_start[:-1])
     lengths = n_text + n_listed
     where = ranges(starts, lengths)
-    return Terms(
+    rows = Terms(
         np.concatenate([[0], np.cumsum(lengths)]),
         np.concatenate([terms.terms, listed.terms])[where],
         np.concatenate([terms.counts, listed.counts])[where],
     )
+    return rows, order
+
+
+def _encode(words: Words, surfaces: Words, vocabulary: Vocabulary) -> tuple[Terms, Order]:
+    terms, in_order = vocabulary.encode_in_order(words)
+    before = in_order if surfaces is words else vocabulary.enter(surfaces.data, surfaces.word_start)
+    return terms, Order(np.diff(words.row_start).astype(np.int32), in_order, before)
+
+
+def _side_by_side(texts: Order, lists: Order) -> Order:
+    """Rows of which each has the words of a text or those of a list, and lists have no order."""
+    starts = starts_of(texts.lengths)[:-1], starts_of(lists.lengths)[:-1] + texts.terms.size
+    lengths = texts.lengths - lists.lengths
+    where = ranges(np.where(lengths < 0, starts[1], starts[0]), np.abs(lengths))
+    columns = (np.concatenate(pair)[where] for pair in zip(texts[1:], lists[1:], strict=True))
+    return Order(lengths, *columns)

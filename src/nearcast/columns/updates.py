@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from operator import index
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.columns.arena import Floats, Ints, Longs
-from nearcast.columns.shown import html_table, text_table, to_polars
+from nearcast.columns.shown import html_table, text_table, to_pandas, to_polars
 from nearcast.model.update import Reject, Update
+
+if TYPE_CHECKING:
+    from nearcast.columns.shown import PandasFrame, PolarsFrame
 
 _STRING = pa.string()
 _PLUS, _MINUS = np.frombuffer(b"+-", dtype=np.uint8)
@@ -205,11 +208,11 @@ class Updates:
         """The same for all that read Arrow streams: ``polars.DataFrame(updates)``, DuckDB."""
         return self._table.__arrow_c_stream__(requested_schema)
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> PandasFrame:
         """The same columns as a frame of pandas, which must be installed."""
-        return self._table.to_pandas()
+        return to_pandas(self._table)
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> PolarsFrame:
         """The same columns as a frame of polars, which must be installed."""
         return to_polars(self._table)
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Floats, Ints, State
+from nearcast.columns.arena import Array, Floats, Ints, Longs, State
 from nearcast.model.kinds import Kind
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary
@@ -44,6 +44,31 @@ def difference(before: Changes, after: Changes) -> Changes:
     had, has = (pairs.slots.astype(np.int64) << 32 | pairs.messages for pairs in (before, after))
     leaves, enters = before.take(~np.isin(had, has)), after.take(~np.isin(has, had))
     return together([leaves._replace(signs=-leaves.signs), enters])
+
+
+def net_matches(held: Changes, matched: Changes, since: Longs, sequences: Longs) -> Changes:
+    """What engines that keep no results emit if messages are withdrawn.
+
+    `held` are the matches of what was withdrawn in each event, `matched` those of what arrived. A subscription that
+    has both hears nothing: the message stays, under the same id. `since` is that of the subscriptions by slot, and
+    `sequences` are those of the messages: one that was never in a result does not leave it.
+    """
+    held = held.take(sequences[held.messages] > since[held.slots])
+    had, has = (pairs.events.astype(np.int64) << 32 | pairs.slots for pairs in (held, matched))
+    leaves, enters = held.take(~np.isin(had, has)), matched.take(~np.isin(has, had))
+    changes = together([leaves._replace(signs=-leaves.signs), enters])
+    return changes.take(np.argsort(changes.events, kind="stable"))
+
+
+def net_kept(changes: Changes, steps: Steps) -> Changes:
+    """Changes of kept results, without those of messages that are updated and stay in a result under the same id."""
+    if not changes.slots.size or not steps.withdrawn.size:
+        return changes
+    keys = changes.events.astype(np.int64) << 32 | changes.slots
+    left = (changes.signs < 0) & (changes.messages == steps.withdrawn[changes.events])
+    came = (changes.signs > 0) & (changes.messages == steps.arrivals[changes.events])
+    stays = np.intersect1d(keys[left], keys[came])
+    return changes.take(~((left | came) & np.isin(keys, stays))) if stays.size else changes
 
 
 def together(changes: Sequence[Changes]) -> Changes:
@@ -85,7 +110,10 @@ class Engine(Protocol):
         """
 
     def publish(self, steps: Steps) -> Changes:
-        """Arrivals and expiries, in the order of events; the order between subscriptions inside an event is free."""
+        """Arrivals, withdrawals and expiries, in the order of events; that between subscriptions in an event is free.
+
+        What is withdrawn leaves before all else, and is told; a message that an update leaves in a result is not.
+        """
 
     def fill(self, slots: Ints) -> Changes:
         """What live messages mean to these subscriptions, beyond what is kept for them: the net change, as event 0.

@@ -44,7 +44,7 @@ def similarity_of(row: Any, scale: Any, terms: Ints, message: Any, space: Any, i
     weight, n_shared = shared_row(terms, row.term_start, row.n_terms, idf, dense)
     text = tsim(np.int32(row.mode), weight, n_shared, scale.weight, message.weight, row.n_terms, message.n_terms)
     place = ssim(distance(space.metric, row.x, row.y, message.x, message.y), space.max_distance)
-    return similar_score(scale.share, text, place)
+    return similar_score(scale.delta, text, place)
 
 
 @kernel
@@ -68,5 +68,5 @@ def rank(
         if product == 0.0:
             return NO_MATCH
         place = ssim(distance(space.metric, row.x, row.y, message.x, message.y), space.max_distance)
-        return topk_score(scale.share, place, product, scale.norm, message.norm)
+        return topk_score(scale.alpha, place, product, scale.norm, message.norm)
     return negative_distance(subscriptions.terms, row, message, space.metric, idf, dense)

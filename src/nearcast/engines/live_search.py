@@ -13,17 +13,21 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, with_room
 from nearcast.columns.clauses import split_clauses
+from nearcast.columns.conditions import NO_CONDITION, satisfies
 from nearcast.columns.regions import CIRCLE
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import PointLayout, WithinLayout
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, difference, entering
-from nearcast.engines.exact import similarity, within_matches
+from nearcast.engines.exact import ALL_WORDS, NEAREST, NO_MATCH, rank, similarity, within_matches
 from nearcast.jit import allocating
 from nearcast.space.regions import circle_box
+from nearcast.text.patterns import Patterns
+from nearcast.text.vocabulary import Vocabulary
 from nearcast.window.index.candidates import EVERY
 from nearcast.window.index.query import Moment
 
 _LOOSE = 1e-12  # how much a rearranged inequality is loosened before it filters
+_MOST_WORDS = 64  # that a prefix may stand for; with more, asking for all messages takes less
 _EVERYWHERE = (-math.inf, -math.inf, math.inf, math.inf)
 
 Area = tuple[float, float, float, float]
@@ -41,18 +45,38 @@ def matching_within(layout: WithinLayout, slot: int, context: EngineContext, den
         area = (-math.inf, area[1], math.inf, area[3])  # the index wraps longitudes, boxes and polygons do not
     idf = context.vocabulary.idf
     packed = layout.clauses[row["clause_start"] : row["clause_start"] + row["clause_size"]]
-    rarest = {int(positive[np.argmax(idf[positive])]) for positive, _ in split_clauses(packed)}
-    found = _candidates(sorted(rarest), area, int(row["since"]), context)
+    terms = {term for positive, _ in split_clauses(packed) for term in _rarest(positive, context.vocabulary)}
+    found = _candidates([EVERY] if EVERY in terms else sorted(terms), area, int(row["since"]), context)
     space = context.space.kernel_input
-    kept = found[check_within(layout, slot, context.live.table.layout, found, space, idf, dense)]
+    kept = found[check_within(layout, slot, *context.live.table.with_patterns(found), space, idf, dense)]
     newest = np.argsort(-context.live.table.layout.rows["sequence"][kept], kind="stable")
     return kept[newest], np.full(kept.size, np.nan)
+
+
+def _rarest(positive: Ints, vocabulary: Vocabulary) -> list[int]:
+    """Words of which every message that a clause holds for has one: one word, unless the clause has prefixes only."""
+    patterns, idf = vocabulary.patterns, vocabulary.idf
+    if not len(patterns):
+        return [int(positive[np.argmax(idf[positive])])]
+    prefixes = [term for term in positive.tolist() if patterns.is_prefix(term)]
+    words = [word for term in positive.tolist() if term not in prefixes for word in _words_of(patterns, term)]
+    if words:
+        return [words[np.argmax(idf[words])]]
+    if vocabulary.analysis.analyzer.stemmer is not None:  # messages are found by stems
+        return [EVERY]
+    fewest = min((patterns.words_with(prefix) for prefix in prefixes), key=len)
+    return fewest.tolist() if fewest.size <= _MOST_WORDS else [EVERY]
+
+
+def _words_of(patterns: Patterns, term: int) -> list[int]:
+    """The words of a phrase, or the word itself."""
+    return patterns.words_of(term).tolist() or [term]
 
 
 def matching_similar(layout: PointLayout, slot: int, context: EngineContext, dense: Floats) -> tuple[Ints, Floats]:
     """Live messages that a Similar subscription matches, best first, and their scores."""
     row, scale = layout.rows[slot], layout.scales[slot]
-    delta, tau = float(scale["share"]), float(scale["tau"])
+    delta, tau = float(scale["delta"]), float(scale["tau"])
     terms = layout.terms[row["term_start"] : row["term_start"] + row["n_terms"]].tolist()
     if tau <= 1.0 - delta + _LOOSE:  # the place alone may suffice
         terms = [EVERY]
@@ -68,6 +92,17 @@ def matching_similar(layout: PointLayout, slot: int, context: EngineContext, den
     found, scores = found[scores >= tau], scores[scores >= tau]
     best = np.lexsort((-context.live.table.layout.rows["sequence"][found], -scores))
     return found[best], scores[best]
+
+
+def qualifying(kind: int, layout: PointLayout, slot: int, context: EngineContext, dense: Floats) -> Ints:
+    """Live messages that a TopK or Nearest subscription may hold, whatever its k, in any order."""
+    row, idf = layout.rows[slot], context.vocabulary.idf
+    terms = layout.terms[row["term_start"] : row["term_start"] + row["n_terms"]]
+    if kind == NEAREST and row["mode"] == ALL_WORDS:
+        terms = terms[[np.argmax(idf[terms])]]
+    found = _candidates(terms.tolist(), _EVERYWHERE, int(row["since"]), context)
+    ranks = rank_many(kind, layout, slot, context.live.table.layout, found, context.space.kernel_input, idf, dense)
+    return found[ranks > NO_MATCH]
 
 
 class LiveSearch:
@@ -134,7 +169,10 @@ def check_within(
 ) -> Array:
     """Which of the messages match a Within subscription."""
     matches = np.zeros(found.size, dtype=np.bool_)
+    condition = subscriptions.rows[slot].condition
     for i in range(found.size):
+        if condition != NO_CONDITION and not satisfies(subscriptions.conditions, condition, messages.fields, found[i]):
+            continue
         message = messages.rows[found[i]]
         scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
         matches[i] = within_matches(subscriptions, slot, message, space, dense)
@@ -146,11 +184,31 @@ def check_within(
 def score_similar(
     subscriptions: PointLayout, slot: int, messages: Any, found: Ints, space: Any, idf: Floats, dense: Floats
 ) -> Floats:
-    """Scores of the messages for a Similar subscription."""
-    scores = np.empty(found.size)
+    """Scores of the messages for a Similar subscription; NO_MATCH where its condition is not satisfied."""
+    scores = np.full(found.size, NO_MATCH)
+    condition = subscriptions.rows[slot].condition
     for i in range(found.size):
+        if condition != NO_CONDITION and not satisfies(subscriptions.conditions, condition, messages.fields, found[i]):
+            continue
         message = messages.rows[found[i]]
         scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
         scores[i] = similarity(subscriptions, slot, message, space, idf, dense)
         gather(messages.terms, message.term_start, message.n_terms, dense)
     return scores
+
+
+@allocating
+def rank_many(
+    kind: int, subscriptions: PointLayout, slot: int, messages: Any, found: Ints, space: Any, idf: Floats, dense: Floats
+) -> Floats:
+    """How the messages rank for a TopK or Nearest subscription; NO_MATCH where its condition is not satisfied."""
+    ranks = np.full(found.size, NO_MATCH)
+    condition = subscriptions.rows[slot].condition
+    for i in range(found.size):
+        if condition != NO_CONDITION and not satisfies(subscriptions.conditions, condition, messages.fields, found[i]):
+            continue
+        message = messages.rows[found[i]]
+        scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
+        ranks[i] = rank(kind, subscriptions, slot, message, space, idf, dense)
+        gather(messages.terms, message.term_start, message.n_terms, dense)
+    return ranks

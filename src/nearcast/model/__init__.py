@@ -20,7 +20,8 @@ and knows nothing of indexes; `columns` turns its values into rows.
 
 from __future__ import annotations
 
-from nearcast.model.event import Event, Move, Publish, Subscribe, Unsubscribe
+from nearcast.model.analyzer import Analyzer
+from nearcast.model.event import Event, Move, Publish, Retract, Subscribe, Unsubscribe, UpdateMessage
 from nearcast.model.expression import MAX_CLAUSES, Clause, Expression, clauses, parse
 from nearcast.model.message import Message
 from nearcast.model.query import Nearest, Query, Similar, Subscription, TopK, Within
@@ -30,6 +31,7 @@ from nearcast.model.words import fold, words_in, words_of
 
 __all__ = [
     "MAX_CLAUSES",
+    "Analyzer",
     "Box",
     "Circle",
     "Clause",
@@ -44,12 +46,14 @@ __all__ = [
     "Query",
     "Region",
     "Reject",
+    "Retract",
     "Similar",
     "Subscribe",
     "Subscription",
     "TopK",
     "Unsubscribe",
     "Update",
+    "UpdateMessage",
     "Within",
     "clauses",
     "fold",

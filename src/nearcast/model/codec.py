@@ -12,7 +12,7 @@ from typing import Any
 
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import one_of
-from nearcast.model.event import Event, Move, Publish, Subscribe, Unsubscribe
+from nearcast.model.event import Event, Move, Publish, Retract, Subscribe, Unsubscribe, UpdateMessage
 from nearcast.model.geojson import region_from_json, region_to_json
 from nearcast.model.message import Message
 from nearcast.model.query import QUERIES, Query, Subscription
@@ -21,7 +21,7 @@ from nearcast.model.update import Update
 
 Json = dict[str, Any]
 
-EVENTS = ("publish", "subscribe", "unsubscribe", "move")
+EVENTS = ("publish", "update", "retract", "subscribe", "unsubscribe", "move")
 _SIDES = ("min_lon", "min_lat", "max_lon", "max_lat")
 _QUERY_FIELDS = {kind: tuple(field for field in fields(query) if field.init) for kind, query in QUERIES.items()}
 
@@ -37,7 +37,7 @@ def message_from_json(obj: Any) -> Message:
     Examples
     --------
     >>> message_from_json({"id": 7, "lon": 2.35, "lat": 48.86, "text": "ramen", "likes": 3})
-    Message(id=7, lon=2.35, lat=48.86, text='ramen', keywords=None, ts=None, expires=None)
+    Message(id=7, lon=2.35, lat=48.86, text='ramen', keywords=None, ts=None, expires=None, fields=None)
     """
     obj = _object("message", obj)
     if obj.get("type") == "Feature":
@@ -50,6 +50,7 @@ def message_from_json(obj: Any) -> Message:
         keywords=obj.get("keywords"),
         ts=obj.get("ts"),
         expires=obj.get("expires"),
+        fields=obj.get("fields"),
     )
 
 
@@ -58,6 +59,10 @@ def message_to_json(message: Message) -> Json:
     values = {field.name: getattr(message, field.name) for field in fields(message)}
     if message.keywords is not None:
         values["keywords"] = list(message.keywords)
+    if message.fields is not None:
+        values["fields"] = {
+            name: list(value) if isinstance(value, tuple) else value for name, value in message.fields.items()
+        }
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -103,6 +108,8 @@ def subscription_to_json(subscription: Subscription) -> Json:
             value = region_to_json(value)
         elif isinstance(value, tuple):
             value = list(value)
+        elif field.name == "where" and value is None:
+            continue
         obj[field.name] = value
     if subscription.expires is not None:
         obj["expires"] = subscription.expires
@@ -127,9 +134,12 @@ def event_from_json(obj: Any) -> Event:
     if event is None:
         event = "publish" if obj.get("kind") is None else "subscribe"
     event = one_of("event", event, EVENTS)
-    if event == "publish":
+    if event in ("publish", "update"):
         message = message_from_json(obj)
-        return Publish(message, message.ts)
+        return (Publish if event == "publish" else UpdateMessage)(message, message.ts)
+    if event == "retract":
+        _refuse_others(obj, "a retract", ("event", "id", "ts"))
+        return Retract(_required(obj, "id"), obj.get("ts"))
     if event == "subscribe":
         rest = {name: value for name, value in obj.items() if name not in ("event", "ts")}
         return Subscribe(subscription_from_json(rest), obj.get("ts"))

@@ -1,6 +1,6 @@
-"""One line of a log becomes one event: `Publish`, `Subscribe`, `Unsubscribe` or `Move`.
+"""One line of a log becomes one event: `Publish`, `UpdateMessage`, `Retract`, `Subscribe`, `Unsubscribe` or `Move`.
 
-The `ts` of the last three only says where among the messages they belong; it does not move the clock.
+The `ts` of the last four only says where among the messages they belong; it does not move the clock.
 """
 
 from __future__ import annotations
@@ -27,6 +27,33 @@ class Publish:
     def __post_init__(self) -> None:
         if not is_a(self.message, Message):
             raise InvalidInput("message", self.message, "must be a Message")
+        if self.ts is not None:
+            object.__setattr__(self, "ts", optional_instant("ts", self.ts))
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMessage:
+    """A message takes the place of the live one with its id; `ts` is the message's own."""
+
+    message: Message
+    ts: int | None = None
+
+    def __post_init__(self) -> None:
+        if not is_a(self.message, Message):
+            raise InvalidInput("message", self.message, "must be a Message")
+        if self.ts is not None:
+            object.__setattr__(self, "ts", optional_instant("ts", self.ts))
+
+
+@dataclass(frozen=True, slots=True)
+class Retract:
+    """The live message `id` is withdrawn."""
+
+    id: str | int
+    ts: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", identity("id", self.id))
         if self.ts is not None:
             object.__setattr__(self, "ts", optional_instant("ts", self.ts))
 
@@ -95,4 +122,4 @@ class Move:
             object.__setattr__(self, "ts", optional_instant("ts", self.ts))
 
 
-Event = Publish | Subscribe | Unsubscribe | Move
+Event = Publish | UpdateMessage | Retract | Subscribe | Unsubscribe | Move

@@ -1,8 +1,10 @@
 """An expression such as ``ipad AND (discount OR sale) AND NOT used`` becomes clauses: words asked for, words forbidden.
 
 Operators are upper case only. NOT binds before AND before OR, neighbours mean AND. Every other run of characters is an
-operand: it goes through the text rules and means all words that it yields. What other query languages would read as
-phrases, prefixes or fuzzy words is refused (`malformed.py`).
+operand: it goes through the text rules and means all words that it yields. In quotes it is a phrase: these words next
+to each other, in this order. A star behind it makes its last word a prefix: any word that starts so. In clauses a
+phrase and a prefix stand among the words, as ``"new york"`` and ``fire*``; no word has a quote or a star. What other
+query languages would read as fuzzy words is refused (`malformed.py`).
 
 Neither parsing nor expansion recurses. `parse` sorts the tokens into postfix order; `clauses` reads that order
 backwards to learn which parts stand under an odd number of NOTs, then forwards to build each part's normal form.
@@ -18,13 +20,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nearcast.errors import InvalidInput
+from nearcast.model.analyzer import PLAIN_RULE, Analyzer
 from nearcast.model.checks import string
-from nearcast.model.malformed import malformed, refuse_marks
+from nearcast.model.malformed import QUOTES, malformed, refuse_tildes
 from nearcast.model.words import words_of
 
 MAX_CLAUSES = 256  # clauses that an expression, or any part of it, may expand to
 MAX_WORDS = 256 * MAX_CLAUSES  # words of all these clauses together; as many as the expression itself may hold
 MAX_WRITTEN = 8 * MAX_WORDS  # words that all parts of it may expand to, before anything is simplified
+MIN_PREFIX = 2  # letters or digits before a star
 MAX_NESTING = 100  # open parentheses and pending NOTs
 _MAX_PRODUCT = 16 * MAX_CLAUSES  # pairs that one AND may multiply out before duplicates go
 _SHOWN = 20  # words shown of a clause that only forbids
@@ -35,12 +39,15 @@ _TOO_MUCH = f"must expand to at most {MAX_WRITTEN} words in all its parts togeth
 
 AND, OR, NOT = "AND", "OR", "NOT"
 _PRECEDENCE = {"(": 0, OR: 1, AND: 2, NOT: 3}
-_TOKEN = re.compile(r"[()]|[^\s()]+")
+_TOKEN = re.compile(rf"[()]|[{QUOTES}][^{QUOTES}]*[{QUOTES}]?|[^\s(){QUOTES}]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One way to satisfy an expression: all `positive` words and none of the `negative`; both sorted."""
+    """One way to satisfy an expression: all `positive` words and none of the `negative`; both sorted.
+
+    Among the words are prefixes such as ``fire*`` and phrases such as ``"new york"``, the quotes included.
+    """
 
     positive: tuple[str, ...]
     negative: tuple[str, ...]
@@ -48,10 +55,10 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A run of characters of an expression: all `words` that it yields; `position` counts from 0."""
+    """A run of characters of an expression: all `words` that it yields, as clauses have them."""
 
     words: tuple[str, ...]
-    position: int
+    position: int  # from 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +69,8 @@ class Expression:
     steps: tuple[Operand | str, ...]
 
 
-def parse(text: str) -> Expression:
-    """Read an expression.
+def parse(text: str, analyzer: Analyzer = PLAIN_RULE) -> Expression:
+    """Read an expression; its operands go through the analyzer.
 
     Raises
     ------
@@ -76,7 +83,7 @@ def parse(text: str) -> Expression:
     [('fire',), ('smoke',), 'AND', ('camp', 'fire'), 'NOT', 'OR']
     """
     text = string("keywords", text)
-    refuse_marks(text)
+    refuse_tildes(text)
     steps: list[Operand | str] = []
     pending: list[tuple[str, int]] = []  # operators and open parentheses that still wait, with their positions
     nesting = 0
@@ -116,10 +123,7 @@ def parse(text: str) -> Expression:
                 raise malformed(text, position, f"is nested more than {MAX_NESTING} deep")
             before = token
         else:
-            words = words_of(token)
-            if not words:
-                raise malformed(text, position, "holds no letter or digit")
-            steps.append(Operand(tuple(words), position))
+            steps.append(Operand(_operand(text, token, position, analyzer), position))
             wants_operand = False
     if wants_operand:
         if not before:
@@ -129,6 +133,29 @@ def parse(text: str) -> Expression:
     if pending:
         raise malformed(text, pending[-1][1], 'has no ")" after it')
     return Expression(text, tuple(steps))
+
+
+def _operand(text: str, token: str, position: int, analyzer: Analyzer) -> tuple[str, ...]:
+    """The words of an operand; the last may be a prefix, or all of them one phrase."""
+    is_phrase = token[0] in QUOTES
+    if is_phrase and (len(token) == 1 or token[-1] not in QUOTES):
+        raise malformed(text, position, "has no quote after it")
+    star = token.find("*")
+    if star >= 0 and is_phrase:
+        raise malformed(text, position + star, "must not stand inside quotes: a phrase has whole words only")
+    if 0 <= star < len(token) - 1:
+        raise malformed(text, position + star, "must be the last character of a word: it asks for all that start so")
+    raw = words_of(token)
+    words = analyzer.words(token)
+    if star >= 0:
+        last = words_of(token[:-1] + "x")[-1]  # the word that ends at the star, and x
+        if len(last) <= MIN_PREFIX:
+            raise malformed(text, position + star, f"needs at least {MIN_PREFIX} letters or digits before it")
+        *before, prefix = analyzer.pieces(raw[-1])
+        words = [form.word for word in raw[:-1] for form in analyzer.forms_of(word)] + before + [prefix + "*"]
+    if not words:
+        raise malformed(text, position, "holds only stop words" if raw else "holds no letter or digit")
+    return (f'"{" ".join(words)}"',) if is_phrase and len(words) > 1 else tuple(words)
 
 
 def clauses(expression: Expression) -> tuple[Clause, ...]:
@@ -225,7 +252,7 @@ class _Expansion:
             return self._few_enough(sides[0])
         if operator == OR:
             self._write(sum(map(_n_words, sides)))
-            return self._few_enough(_minimal(form for side in sides for form in side))
+            return self._few_enough(minimal(form for side in sides for form in side))
         # First all that asks for one thing only, at once: it cannot add a form.
         single = [side[0] for side in sides if len(side) == 1]
         self._write(sum(map(len, single)))
@@ -240,7 +267,7 @@ class _Expansion:
         if len(left) * len(right) > _MAX_PRODUCT:
             raise self._refused(_TOO_MANY_CLAUSES)
         self._write(len(left) * _n_words(right) + len(right) * _n_words(left))
-        return self._few_enough(_minimal(_consistent([a | b for a in left for b in right])))
+        return self._few_enough(minimal(_consistent([a | b for a in left for b in right])))
 
     def _write(self, n_words: int) -> None:
         """Forms of this many words are about to be made."""
@@ -268,7 +295,7 @@ def _consistent(forms: list[_Form]) -> list[_Form]:
     return [form for form in forms if len({word for word, _ in form}) == len(form)]
 
 
-def _minimal(forms: Iterable[_Form]) -> list[_Form]:
+def minimal(forms: Iterable[_Form]) -> list[_Form]:
     """Those that no other implies, up to one too many. Shortest first, so that nothing kept is implied later."""
     kept: list[_Form] = []
     for form in sorted(dict.fromkeys(forms), key=len):

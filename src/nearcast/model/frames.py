@@ -21,7 +21,7 @@ from nearcast.model.checks import is_a, refusal
 class ArrowStream(Protocol):
     """Whatever hands out an Arrow stream: frames of polars and pandas, relations of DuckDB."""
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> object:
         """A capsule that holds the stream."""
 
 
@@ -34,25 +34,25 @@ _LARGEST_WHOLE = 2.0**53  # beyond, a float may stand for several of them
 _POINT = ("lon", "lat")
 
 
-def batches_of(field: str, source: Any) -> Iterator[Batch] | None:
+def batches_of(field: str, source: Any, on_earth: bool = False) -> Iterator[Batch] | None:
     """What a frame or a stream holds, batch by batch: tables, rows, or columns if it is a series; else None.
 
     Raises
     ------
     InvalidInput
-        For a frame that cannot be read.
+        For a frame that cannot be read; and where places are `on_earth`, for one of GeoPandas in a projected CRS.
     """
     if type(source) in (list, tuple) or is_a(source, _ARROW):
         return None
     try:
-        return _batches(field, source)
+        return _batches(field, source, on_earth)
     except Exception as error:
-        raise refusal(field, source, error, lambda: _batches(field, source)) from error
+        raise refusal(field, source, error, lambda: _batches(field, source, on_earth)) from error
 
 
-def _batches(field: str, source: Any) -> Iterator[Batch] | None:
+def _batches(field: str, source: Any, on_earth: bool) -> Iterator[Batch] | None:
     if _is_pandas(source, "DataFrame"):
-        return iter([_from_pandas(field, source)])
+        return iter([_from_pandas(field, source, on_earth)])
     if _is_pandas(source, "Series") or _is_pandas(source, "Index"):
         try:
             return iter([_series(source)])
@@ -65,9 +65,19 @@ def _batches(field: str, source: Any) -> Iterator[Batch] | None:
     return None
 
 
+def size_of(source: Any) -> int | None:
+    """How many rows there are, if that is known before they are read."""
+    known = type(source) in (list, tuple) or is_a(source, _ARROW)
+    known = known or any(_is_of(library, source, "DataFrame") for library in ("pandas", "polars"))
+    return len(source) if known else None
+
+
 def _is_pandas(source: Any, name: str) -> bool:
-    pandas = sys.modules.get("pandas")
-    kind = getattr(pandas, name, None)  # None while pandas is being imported
+    return _is_of("pandas", source, name)
+
+
+def _is_of(library: str, source: Any, name: str) -> bool:
+    kind = getattr(sys.modules.get(library), name, None)  # None while the library is being imported
     return kind is not None and is_a(source, kind)
 
 
@@ -81,7 +91,7 @@ def _from_stream(source: Any) -> Iterator[Batch]:
 # pandas
 
 
-def _from_pandas(field: str, frame: Any) -> pa.Table | Rows:
+def _from_pandas(field: str, frame: Any, on_earth: bool) -> pa.Table | Rows:
     """The columns of a frame without its index; rows where a column holds what Arrow cannot."""
     columns: list[tuple[str, pa.ChunkedArray | list[Any]]] = []
     geometry = _active_geometry(frame)
@@ -90,6 +100,8 @@ def _from_pandas(field: str, frame: Any) -> pa.Table | Rows:
             columns.append((str(name), _column(str(name), frame.iloc[:, at])))
     names = [name for name, _ in columns]
     if geometry is not None and not {"lon", "lat"} <= set(names):
+        if on_earth and field != "ids":
+            _check_degrees(geometry)
         if field == "messages" and not _all_points(geometry):
             return _features(columns, geometry)
         columns += [(name, column) for name, column in _places(geometry) if name not in names]
@@ -139,6 +151,14 @@ def _active_geometry(frame: Any) -> Any:
     if getattr(frame, "active_geometry_name", None) is None:
         return None
     return frame.geometry
+
+
+def _check_degrees(geometry: Any) -> None:
+    """Refuse coordinates that their frame says are no degrees."""
+    crs = geometry.crs
+    if crs is not None and not crs.is_geographic:
+        rule = "must be in degrees, as frame.to_crs(4326) gives it, or in a euclidean Space"
+        raise InvalidInput("crs", crs.to_string(), rule)
 
 
 def _all_points(geometry: Any) -> bool:

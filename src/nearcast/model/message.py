@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import identity, is_a, number, string, strings
+from nearcast.model.fields import FieldValue, fields_of
 from nearcast.model.instant import LAST_INSTANT, TimeValue, optional_expiry, optional_instant
 from nearcast.model.words import words_in, words_of
 
@@ -32,6 +33,9 @@ class Message:
         ISO 8601 string. Kept as epoch milliseconds; what is finer is floored. None means the clock of the broker.
     expires
         From when on the message is no longer live, given as `ts` is; None means no expiry of its own.
+    fields
+        Values by name that a query's `where` can ask for: numbers, strings, booleans and lists of strings, as a
+        mapping or as the JSON text of one. Kept as a dict; lists become tuples, and a None is left out.
 
     Raises
     ------
@@ -51,6 +55,7 @@ class Message:
     keywords: Sequence[str] | None = None
     ts: int | None = None
     expires: int | None = None
+    fields: Mapping[str, FieldValue] | None = field(default=None, hash=False)
 
     if TYPE_CHECKING:  # what may be given is more than what is kept
 
@@ -63,6 +68,7 @@ class Message:
             keywords: Iterable[str] | None = None,
             ts: TimeValue | None = None,
             expires: TimeValue | None = None,
+            fields: Mapping[str, Any] | str | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -87,6 +93,8 @@ class Message:
             put(self, "ts", optional_instant("ts", self.ts))
         if self.expires is not None:
             put(self, "expires", optional_expiry("expires", self.expires))
+        if self.fields is not None:
+            put(self, "fields", fields_of(self.fields))
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nearcast.errors import InvalidInput
+from nearcast.model.analyzer import Analyzer
 from nearcast.model.checks import flag, identity, is_a, number, one_of, plain_copy, string, strings, unit, whole
+from nearcast.model.condition import parse_condition
 from nearcast.model.expression import Clause, clauses, parse
 from nearcast.model.geojson import RegionValue, as_region
 from nearcast.model.instant import TimeValue, optional_expiry
@@ -30,9 +32,12 @@ class Within:
         A `Box`, `Circle`, `Polygon` or `MultiPolygon`; a bbox of four numbers, GeoJSON, or anything with a
         `__geo_interface__`, such as a geometry of shapely, becomes one.
     keywords
-        A list (all of them must be there; folded, not cut) or an expression: ``"fire OR smoke"``.
+        A list (all of them must be there; folded, not cut) or an expression: ``"fire OR smoke"``. In an expression
+        ``"new york"`` in quotes asks for these words side by side, and ``fire*`` for any word that starts so.
     backfill
         Whether messages live at registration count.
+    where
+        What the fields of a message must satisfy: ``"price < 100 AND category IN ('food', 'drink')"``.
 
     Raises
     ------
@@ -49,11 +54,18 @@ class Within:
     region: Region
     keywords: str | Sequence[str]
     backfill: bool = True
+    where: str | None = None
     clauses: tuple[Clause, ...] = field(init=False, repr=False, compare=False)
 
     if TYPE_CHECKING:  # what may be given is more than what is kept
 
-        def __init__(self, region: RegionValue, keywords: str | Iterable[str], backfill: bool = True) -> None: ...
+        def __init__(
+            self,
+            region: RegionValue,
+            keywords: str | Iterable[str],
+            backfill: bool = True,
+            where: str | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -63,12 +75,14 @@ class Within:
             put(self, "clauses", clauses(parse(self.keywords)))
             hint_at_operators(self.keywords)
         else:
+            refuse_marks(self.keywords)
             put(self, "clauses", (Clause(tuple(sorted(set(_words(self.keywords)))), ()),))
         put(self, "backfill", flag("backfill", self.backfill))
+        put(self, "where", _kept_where(self.where))
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Every word that its clauses ask for or forbid, once, in order."""
+        """Every word, phrase and prefix that its clauses ask for or forbid, once, in order."""
         return tuple(sorted({word for clause in self.clauses for word in clause.positive + clause.negative}))
 
 
@@ -90,6 +104,8 @@ class Similar:
         How texts are compared: one of `MEASURES`.
     backfill
         Whether messages live at registration count.
+    where
+        What the fields of a message must satisfy: ``"price < 100 AND category IN ('food', 'drink')"``.
 
     Raises
     ------
@@ -105,6 +121,7 @@ class Similar:
     tau: float
     measure: str = "weighted"
     backfill: bool = True
+    where: str | None = None
     words: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -130,6 +147,8 @@ class TopK:
         How much the place counts against the text, from 0 to 1.
     backfill
         Whether messages live at registration count.
+    where
+        What the fields of a message must satisfy: ``"price < 100 AND category IN ('food', 'drink')"``.
 
     Raises
     ------
@@ -149,6 +168,7 @@ class TopK:
     k: int = 20
     alpha: float = 0.5
     backfill: bool = True
+    where: str | None = None
     words: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -173,6 +193,8 @@ class Nearest:
         ``"all"`` or ``"any"``.
     backfill
         Whether messages live at registration count.
+    where
+        What the fields of a message must satisfy: ``"price < 100 AND category IN ('food', 'drink')"``.
 
     Raises
     ------
@@ -187,6 +209,7 @@ class Nearest:
     k: int = 10
     match: str = "all"
     backfill: bool = True
+    where: str | None = None
     words: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -236,21 +259,51 @@ class Subscription:
             object.__setattr__(self, "expires", optional_expiry("expires", self.expires))
 
 
+def clauses_by(query: Within, analyzer: Analyzer) -> tuple[Clause, ...]:
+    """The clauses of a query whose words go through an analyzer.
+
+    Raises
+    ------
+    InvalidInput
+        Field ``keywords``, if nothing is left of an operand or of all items.
+    """
+    if analyzer.is_plain:
+        return query.clauses
+    if isinstance(query.keywords, str):
+        return clauses(parse(query.keywords, analyzer))
+    return (Clause(tuple(sorted(set(analyzer.items(query.keywords)))), ()),)
+
+
+def words_by(query: Similar | TopK | Nearest, analyzer: Analyzer) -> tuple[str, ...]:
+    """The words of a query that go through an analyzer; raises as `clauses_by` does."""
+    if analyzer.is_plain:
+        return query.words
+    given = query.keywords
+    words = analyzer.words(given) if isinstance(given, str) else analyzer.items(given)
+    if not words:
+        raise InvalidInput("keywords", given, "must hold at least one word that is no stop word")
+    return tuple(words)
+
+
 def _check_place_and_words(query: Similar | TopK | Nearest) -> None:
     put = object.__setattr__
     put(query, "lon", number("lon", query.lon))
     put(query, "lat", number("lat", query.lat))
     put(query, "keywords", _kept_keywords(query.keywords))
+    refuse_marks(query.keywords)
     put(query, "words", _words(query.keywords))
     put(query, "backfill", flag("backfill", query.backfill))
+    put(query, "where", _kept_where(query.where))
+
+
+def _kept_where(where: Any) -> str | None:
+    return None if where is None else parse_condition(where).text
 
 
 def _kept_keywords(keywords: Any) -> str | tuple[str, ...]:
     if keywords is None:
         raise InvalidInput("keywords", None, "is required")
-    kept = string("keywords", keywords) if is_a(keywords, str) else strings("keywords", keywords)
-    refuse_marks(kept)
-    return kept
+    return string("keywords", keywords) if is_a(keywords, str) else strings("keywords", keywords)
 
 
 def _words(keywords: str | Sequence[str]) -> tuple[str, ...]:

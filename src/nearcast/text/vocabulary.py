@@ -13,8 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast.jit import kernel
+from nearcast.model.analyzer import PLAIN_RULE, Analyzer
+from nearcast.text.analysis import Analysis
 from nearcast.text.key_kernels import KeysLayout, Numbers
 from nearcast.text.key_table import Keys, State
+from nearcast.text.patterns import Patterns
 from nearcast.text.strings import Bytes, Starts, Whole
 from nearcast.text.weights import Weights
 from nearcast.text.words import Words
@@ -101,9 +104,11 @@ class Vocabulary:
     (['be', 'not', 'or', 'to'], [2, 1, 1, 2])
     """
 
-    def __init__(self, weights: Weights | None = None) -> None:
+    def __init__(self, weights: Weights | None = None, analyzer: Analyzer = PLAIN_RULE) -> None:
         self.weights = Weights() if weights is None else weights
+        self.analysis = Analysis(analyzer)
         self.keys = Keys()
+        self.patterns = Patterns(self.keys, self.enter)
         self._idf: npt.NDArray[np.float64] = np.zeros(0)  # NaN: not a word now
 
     def __len__(self) -> int:
@@ -122,14 +127,19 @@ class Vocabulary:
     @property
     def nbytes(self) -> int:
         """Bytes of memory held, those of the weights included."""
-        return self.keys.nbytes + self._idf.nbytes + self.weights.nbytes
+        return self.keys.nbytes + self._idf.nbytes + self.weights.nbytes + self.patterns.nbytes
 
     def encode(self, words: Words) -> Terms:
         """The distinct terms of every row and how often it has them, by the words' bytes; new words get terms."""
+        return self.encode_in_order(words)[0]
+
+    def encode_in_order(self, words: Words) -> tuple[Terms, Numbers]:
+        """What `encode` gives, and the terms of all words in their order."""
         terms = self.enter(words.data, words.word_start)
+        in_order = terms.copy()
         out = Terms(np.zeros(len(words.row_start), np.int64), terms, np.empty(len(terms), np.int32))
         n = encode_many(self.keys.layout, words, np.empty(len(terms), np.int64), out)
-        return Terms(out.row_start, out.terms[:n], out.counts[:n])
+        return Terms(out.row_start, out.terms[:n], out.counts[:n]), in_order
 
     def enter(self, data: Bytes, starts: Starts) -> Numbers:
         """The terms of words, given as bytes and starts; new ones get terms."""
@@ -138,13 +148,14 @@ class Vocabulary:
         return terms
 
     def word(self, term: int) -> str:
-        """The word of a term."""
+        """The word of a term, or the key of a pattern."""
         return self.keys.take(np.array([term], np.int32))[0].tobytes().decode()
 
     def free(self, terms: Numbers) -> None:
         """Free words that nothing holds; their terms may be given to other words."""
         self.keys.free_many(terms)
         self._idf[terms] = np.nan
+        self.patterns.freed(terms)
 
     def set_weights(self, weights: Weights) -> None:
         """Replace the weights of all words."""
@@ -161,7 +172,9 @@ class Vocabulary:
         """Become what `state` describes; its arrays are taken over, not copied."""
         self.keys.load({name[5:]: value for name, value in state.items() if name.startswith("keys.")})
         self.weights = Weights().load({name[8:]: v for name, v in state.items() if name.startswith("weights.")})
+        self.weights.analyzer = self.analysis.analyzer
         self._idf = np.asarray(state["idf"])
+        self.patterns.load()
         return self
 
     def _weigh_new(self, terms: Numbers) -> None:
@@ -174,4 +187,6 @@ class Vocabulary:
             place = np.arange(len(new))
             self._idf[new] = place  # of equal terms one remains: each is weighed once, without a sort
             new = new[self._idf[new] == place]
-            self._idf[new] = self.weights.weights_of(*self.keys.take(new))
+            data, starts = self.keys.take(new)
+            self._idf[new] = self.weights.weights_of(data, starts)
+            self.patterns.added(new, data, starts)

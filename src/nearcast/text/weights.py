@@ -14,9 +14,11 @@ import pyarrow.compute as pc
 
 from nearcast.errors import InvalidInput, shown
 from nearcast.jit import kernel
+from nearcast.model.analyzer import PLAIN_RULE, Analyzer, as_analyzer
 from nearcast.model.checks import is_a, refusal, string
 from nearcast.model.frames import ArrowStream, batches_of
-from nearcast.model.words import fold
+from nearcast.model.words import set_apart
+from nearcast.text.analysis import Analysis
 from nearcast.text.key_kernels import Numbers
 from nearcast.text.key_table import Keys, State
 from nearcast.text.strings import Bytes, Starts, arrow_bytes
@@ -50,6 +52,7 @@ class Weights:
 
     def __init__(self) -> None:
         self.n_texts = 0
+        self.analyzer = PLAIN_RULE  # that the texts went through
         self._keys = Keys()
         self._df: Starts = np.zeros(0, np.int64)  # texts that have the word, by its number in _keys
         self._idf: npt.NDArray[np.float64] = np.zeros(0)
@@ -60,11 +63,15 @@ class Weights:
         return cls()
 
     @classmethod
-    def fit(cls, texts: Iterable[str | Sequence[str] | None] | pa.Array | pa.ChunkedArray | ArrowStream) -> Self:
+    def fit(
+        cls,
+        texts: Iterable[str | Sequence[str] | None] | pa.Array | pa.ChunkedArray | ArrowStream,
+        analyzer: Analyzer | None = None,
+    ) -> Self:
         """Weights over a corpus: texts, lists of keywords, or an Arrow column of either; nulls are not texts.
 
         Of an Arrow table, a data frame or a stream it is the column `text`, and `keywords` where that is null; or the
-        only column.
+        only column. The analyzer must be the one of the broker that takes the weights.
 
         Raises
         ------
@@ -73,7 +80,8 @@ class Weights:
         """
         batches = iter([texts]) if is_a(texts, pa.Table | pa.RecordBatch) else batches_of("texts", texts)
         weights = cls()
-        counts = _Counts(weights._keys)
+        weights.analyzer = as_analyzer(analyzer)
+        counts = _Counts(weights._keys, Analysis(weights.analyzer))
         if batches is None:
             counts.add_all(texts)
         for batch in batches or ():
@@ -82,9 +90,22 @@ class Weights:
         weights._set(counts.n_texts, counts.n_rows[: weights._keys.capacity])
         return weights
 
+    @classmethod
+    def of_counts(cls, n_texts: int, words: pa.Array, counts: Starts) -> Self:
+        """Weights over texts that were counted elsewhere: distinct words, folded, and how many texts have each."""
+        weights = cls()
+        weights._keys.add_many(*arrow_bytes(words))
+        weights._set(n_texts, counts.astype(np.int64))
+        return weights
+
+    def counts(self) -> tuple[pa.Array, Starts]:
+        """All words of the corpus, and in how many texts each was."""
+        return self._keys.to_arrow_strings(self._keys.numbers()), self._df[self._keys.numbers()]
+
     def weight(self, word: str) -> float:
-        """The weight of one word, folded first."""
-        return float(self.weights_of(*arrow_bytes(pa.array([fold(string("word", word))])))[0])
+        """The weight of one word, folded and, if so analysed, stemmed first."""
+        form = self.analyzer.item(string("word", word))
+        return float(self.weights_of(*arrow_bytes(pa.array([set_apart(form.word)])))[0])
 
     def weights_of(self, data: Bytes, starts: Starts) -> npt.NDArray[np.float64]:
         """The weight of each word, given as folded UTF-8 in bulk: word i is data[starts[i]:starts[i + 1]]."""
@@ -117,11 +138,18 @@ class Weights:
         self._idf = np.array([math.log(1.0 + n_texts / int(n)) for n in distinct], np.float64)[place]
 
 
+def check_analyzer(weights: Weights, analyzer: Analyzer) -> None:
+    """Refuse weights over a corpus whose words were made in another way."""
+    if weights.n_texts and weights.analyzer != analyzer:
+        raise InvalidInput("weights", weights.analyzer, f"must be fitted with the broker's analyzer, {analyzer}")
+
+
 class _Counts:
     """Texts counted so far, and in how many of them each word was."""
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: Keys, analysis: Analysis) -> None:
         self.n_texts = 0
+        self._analysis = analysis
         self.n_rows: Starts = np.zeros(0, np.int64)
         self._last_row: Starts = np.zeros(0, np.int64)
         self._row = 1  # 0 is no row
@@ -135,14 +163,20 @@ class _Counts:
             texts = _plain(texts)
             for start in range(0, len(texts), _ROWS):
                 rows = texts[start : start + _ROWS]
-                self.add(_words_of_column(rows), len(rows) - rows.null_count)
+                self.add(self._words_of_column(rows), len(rows) - rows.null_count)
             return
         left = _iterator(texts)
         while batch := [_checked(text) for text in islice(left, _ROWS)]:
             plain = [text for text in batch if isinstance(text, str)]
             lists = [text for text in batch if text is not None and not isinstance(text, str)]
-            self.add(tokenise(pa.array(plain, pa.large_string())), len(plain))
-            self.add(from_lists(pa.array(lists, pa.large_list(pa.large_string()))), len(lists))
+            self.add(self._words_of_column(pa.array(plain, pa.large_string())), len(plain))
+            self.add(self._words_of_column(pa.array(lists, pa.large_list(pa.large_string()))), len(lists))
+
+    def _words_of_column(self, column: pa.Array | pa.ChunkedArray) -> Words:
+        """The words of an Arrow column of strings or of lists of strings."""
+        if _is_text(column.type):
+            return self._analysis.texts(tokenise(column))[0]
+        return self._analysis.items(from_lists(column))[0]
 
     def add(self, words: Words, n_texts: int) -> None:
         """Count the rows of `words`, `n_texts` of which are texts."""
@@ -230,8 +264,3 @@ def _decoded(kind: pa.DataType) -> pa.DataType:
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _words_of_column(column: pa.Array | pa.ChunkedArray) -> Words:
-    """The words of an Arrow column of strings or of lists of strings."""
-    return tokenise(column) if _is_text(column.type) else from_lists(column)

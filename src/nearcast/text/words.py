@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.jit import NEED_ROOM, kernel
-from nearcast.model.words import fold, words_of
+from nearcast.model.words import PLAIN, RESERVED, fold, words_of
 from nearcast.text.strings import Bytes, Starts, Whole, arrow_bytes, strings_to_arrow
 
 # what a code point becomes; any larger code is offset << 6 | length of its folded bytes
@@ -169,8 +169,16 @@ def tokenise(column: pa.Array | pa.ChunkedArray) -> Words:
             return Words(words.data[: state[N_BYTES]], words.word_start[: state[N_WORDS] + 1], words.row_start)
 
 
+def as_given(column: pa.Array) -> Words:
+    """The words of every row of a column of string lists, as they are."""
+    lengths = pc.list_value_length(column).to_numpy()
+    return Words(*arrow_bytes(column.flatten()), np.append(0, np.cumsum(lengths, dtype=np.int64)))
+
+
 def from_lists(column: pa.Array | pa.ChunkedArray) -> Words:
     """The words of every row of a column of string lists: folded, not split; empty ones and nulls are dropped.
+
+    One that begins with a byte that is reserved is filed behind PLAIN (`model.words`).
 
     Examples
     --------
@@ -179,7 +187,7 @@ def from_lists(column: pa.Array | pa.ChunkedArray) -> Words:
     (b'new yorkpizza', [0, 8, 13], [0, 1, 1, 2])
     """
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
-    data, starts = _folded(*arrow_bytes(pc.list_flatten(column)))
+    data, starts = _set_apart(*_folded(*arrow_bytes(pc.list_flatten(column))))
     kept = np.zeros(len(starts), np.int64)  # words kept among the first i
     np.cumsum(starts[1:] > starts[:-1], out=kept[1:])
     ends = np.zeros(len(lengths) + 1, np.int64)
@@ -202,6 +210,16 @@ def _folded(data: Bytes, starts: Starts) -> tuple[Bytes, Starts]:
     return arrow_bytes(pc.replace_with_mask(strings, mask, folded.take(found.indices)))
 
 
+def _set_apart(data: Bytes, starts: Starts) -> tuple[Bytes, Starts]:
+    """Every string, behind PLAIN if it begins with a byte that is reserved."""
+    firsts = np.append(data, 255)[starts[:-1]]
+    reserved = (firsts <= ord(RESERVED)) & (starts[1:] > starts[:-1])
+    if not reserved.any():
+        return data, starts
+    data = np.insert(data, starts[:-1][reserved], ord(PLAIN))
+    return data, starts + np.append(0, np.cumsum(reserved))
+
+
 def _write_row(words: Words, state: Starts, row: list[str]) -> None:
     """Write the words of the row state[ROW]; split_many has seen to the room."""
     to, n = int(state[N_BYTES]), int(state[N_WORDS])
@@ -220,7 +238,7 @@ def _doubled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 @cache
-def _merging() -> frozenset[str]:
+def merging_characters() -> frozenset[str]:
     """Every character that NFKC may merge into the one before it.
 
     These are the second halves of canonical pairs, which all lie below U+20000, and the Hangul vowels and finals,
@@ -246,7 +264,7 @@ def _meaning(character: str) -> bytes | int:
     marks = [part for part in normalize("NFKC", character) if combining(part)]
     folded = fold(character)
     first = {normalize("NFKD", form)[0] for form in (character, folded)}
-    if first & _merging() or any(fold(mark).isalnum() for mark in marks):
+    if first & merging_characters() or any(fold(mark).isalnum() for mark in marks):
         return COMPLEX
     in_words = "".join(part if part.isalnum() else " " for part in folded)
     if in_words.isspace():

@@ -150,7 +150,8 @@ def expire_steps(rows: Array, steps: Any, count: int, last: int, queue: CountQue
     """Write who leaves in each event, to `steps.expired_start` and `steps.expired`.
 
     Both structures may name a message that has left already: through the other one in this batch (then its expiry, or
-    its sequence against `last`, tells), or in an earlier batch (then its slot shows another sequence).
+    its sequence against `last`, tells), withdrawn in this batch, or in an earlier batch (then its slot shows another
+    sequence). What was withdrawn keeps its place in the queue.
     """
     head, tail = queue.ends[HEAD], queue.ends[TAIL]
     n = 0
@@ -159,7 +160,8 @@ def expire_steps(rows: Array, steps: Any, count: int, last: int, queue: CountQue
         while heap.size[0] > 0 and heap.times[0] <= clock:
             sequence, slot = heap.serials[0], heap.slots[0]
             heap_pop(heap)
-            if rows[slot].sequence == sequence and sequence > last - count:
+            withdrawn = rows[slot].withdrawn_by <= steps.lasts[step]
+            if rows[slot].sequence == sequence and sequence > last - count and not withdrawn:
                 steps.expired[n] = slot
                 n += 1
         slot = steps.arrivals[step]
@@ -173,7 +175,8 @@ def expire_steps(rows: Array, steps: Any, count: int, last: int, queue: CountQue
                 sequence = last - (tail - head) + 1
                 old = queue.slots[head]
                 head += 1
-                if rows[old].sequence == sequence and rows[old].expires_at > clock:
+                withdrawn = rows[old].withdrawn_by <= last
+                if rows[old].sequence == sequence and rows[old].expires_at > clock and not withdrawn:
                     steps.expired[n] = old
                     n += 1
         steps.expired_start[step + 1] = n

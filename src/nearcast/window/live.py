@@ -1,7 +1,8 @@
-"""Turns a batch of messages into one ordered list of arrivals and expiries, with sequence and clock.
+"""Turns a batch of messages into one ordered list of arrivals, withdrawals and expiries, with sequence and clock.
 
 `LiveMessages` admits or refuses every row of a batch, stores and indexes what is admitted, and finds who expires in
-which event. Engines consume its `Steps`; `release` then frees the slots of what expired.
+which event. A batch of updates withdraws the live messages whose ids it has; `retract` withdraws one. Engines consume
+the `Steps`; `release` then frees the slots of what has left.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class GivenRows(NamedTuple):
     expires: Longs  # int64[n]: or FOREVER
     found: Ints  # int32[n]: the slot that holds the row's id already, or -1; empty if ids need not be unique
     groups: Ints  # int32[n]: rows of one id share a group; empty likewise
+    updates: bool  # a live message with the row's id is withdrawn, and no reason to refuse the row
 
 
 class Admission(NamedTuple):
@@ -45,10 +47,13 @@ class Admission(NamedTuple):
     expires_at: Longs  # int64[n]
     lasts: Longs  # int64[n]: newest sequence after the row
     clocks: Longs  # int64[n]: clock after the row
+    withdrawn: (
+        Ints  # int32[n]: slot of what it withdraws, NOBODY, or -2 - r for what row r brought; empty but in updates
+    )
 
 
 class Steps(NamedTuple):
-    """Events in order: who arrives, who leaves, and the clock."""
+    """Events in order: who arrives, who leaves, and the clock. What is withdrawn leaves first."""
 
     rows: Longs  # int64[n]: the caller's row, or -1 for a step of the clock
     arrivals: Ints  # int32[n]: slot of the message that arrives, or NOBODY
@@ -56,13 +61,21 @@ class Steps(NamedTuple):
     clocks: Longs  # int64[n]: clock after the event
     expired_start: Longs  # int64[n + 1]
     expired: Ints  # int32[]: slots that leave in each event
+    withdrawn: Ints  # int32[n]: slot of the message that is withdrawn, or NOBODY; nothing if none can be
+
+    def of_withdrawn(self) -> Steps:
+        """The same events as if what is withdrawn arrived, so that those who match it are found as for an arrival."""
+        return self._replace(arrivals=self.withdrawn)
 
 
 @allocating
 def admit_rows(
     given: GivenRows, messages: MessageLayout, limits: Limits, last: int, clock: int, out: Admission
 ) -> None:
-    """Decide every row of a batch in order. An id may come and go several times in one batch."""
+    """Decide every row of a batch in order. An id may come and go several times in one batch.
+
+    An update asks who lives before its event, a publish who lives after the clock has moved.
+    """
     newest = np.full(given.ts.size, -1, dtype=np.int64)  # by group: the last row admitted
     for row in range(given.ts.size):
         at = given.ts[row]
@@ -80,14 +93,17 @@ def admit_rows(
             out.status[row] = LATE
         else:
             if limits.unique_ids:
-                before = newest[given.groups[row]]
+                before, found = newest[given.groups[row]], given.found[row]
+                then = clock if given.updates else now
                 if before >= 0:
-                    alive = out.lasts[before] > last - limits.newest and out.expires_at[before] > now
-                elif given.found[row] >= 0:
-                    alive = is_live(messages.rows[given.found[row]], last, now, limits.newest)
+                    alive = out.lasts[before] > last - limits.newest and out.expires_at[before] > then
+                elif found >= 0:
+                    alive = is_live(messages.rows[found], last, then, limits.newest)
                 else:
                     alive = False
-                if alive:
+                if given.updates:
+                    out.withdrawn[row] = NOBODY if not alive else found if before < 0 else -2 - before
+                elif alive:
                     out.status[row] = DUPLICATE
                     out.lasts[row], out.clocks[row] = last, clock
                     continue
@@ -117,22 +133,33 @@ class LiveMessages:
         self.clock = UNSET
         self.last = 0
         self.n_late = 0
+        self.n_withdrawn = 0
+        self.withdraws = False  # from the first update or retraction on
         self._queue = CountQueue(np.zeros(0, dtype=np.int32), np.zeros(2, dtype=np.int64))
         self._expiries = ExpiryHeap()
         self._expired = np.zeros(0, dtype=np.int32)  # scratch
 
-    def admit(self, batch: MessageBatch) -> tuple[Steps, Ints]:
-        """Take in a batch; returns the events, and the status of each row. `release` must follow."""
-        n = batch.x.size
-        messages = self.table.layout
-        found = groups = np.zeros(0, dtype=np.int32)
+    def decide(self, batch: MessageBatch, updates: bool = False) -> Admission:
+        """What becomes of each row of a batch if it is taken in now; nothing changes."""
+        n, found = batch.x.size, np.zeros(0, dtype=np.int32)
+        groups = found
         if self.limits.unique_ids:
             found = self.table.ids.keys.find_many(*batch.ids)
             groups = group_ids(batch.ids)
-        out = Admission(np.zeros(n, np.int32), *(np.zeros(n, np.int64) for _ in range(4)))
-        given = GivenRows(batch.ts, batch.expires, found, groups)
-        admit_rows(given, messages, self.limits, self.last, self.clock, out)
-        status = out.status
+        withdrawn = np.full(n if updates else 0, NOBODY, dtype=np.int32)
+        ts, expires_at, lasts, clocks = (np.zeros(n, np.int64) for _ in range(4))
+        out = Admission(np.zeros(n, np.int32), ts, expires_at, lasts, clocks, withdrawn)
+        given = GivenRows(batch.ts, batch.expires, found, groups, updates)
+        admit_rows(given, self.table.layout, self.limits, self.last, self.clock, out)
+        return out
+
+    def admit(self, batch: MessageBatch, updates: bool = False) -> tuple[Steps, Ints]:
+        """Take in a batch; returns the events, and the status of each row. `release` must follow.
+
+        With `updates` a live message with the id of a row is withdrawn in the row's event.
+        """
+        n, out = batch.x.size, self.decide(batch, updates)
+        status, withdrawn = out.status, out.withdrawn
         if status.any():
             chosen, events = np.flatnonzero(status == ADMITTED), np.flatnonzero(status <= LATE)
             self.n_late += events.size - chosen.size
@@ -148,23 +175,45 @@ class LiveMessages:
                 self.index.add(self.table.layout, self.vocabulary.idf, arrivals[chosen])
         if events.size:  # a late message fixes the type of ids too
             self.table.ids.type = self.table.ids.type or batch.id_type
-        steps = self._steps(batch.rows[events], arrivals[events], out.lasts[events], out.clocks[events])
+        if updates:
+            of_batch = withdrawn < NOBODY
+            withdrawn[of_batch] = arrivals[-2 - withdrawn[of_batch]]
+            self._withdraw(withdrawn, out.lasts)
+            withdrawn = withdrawn[events]
+        steps = self._steps(batch.rows[events], arrivals[events], out.lasts[events], out.clocks[events], withdrawn)
         return steps, status
+
+    def _withdraw(self, slots: Ints, lasts: Longs) -> None:
+        """Note that messages are withdrawn, each by the newest sequence after its event; NOBODY where none is."""
+        self.withdraws = True
+        gone = np.flatnonzero(slots >= 0)
+        if gone.size:
+            self.table.withdraw(slots[gone], lasts[gone])
+            self.index.withdraw(self.table.layout.rows["sequence"][slots[gone]])
+            self.n_withdrawn += gone.size
+
+    def retract(self, slot: int) -> Steps:
+        """A live message is withdrawn; `release` must follow."""
+        slots = np.array([slot], dtype=np.int32)
+        lasts, clocks = np.array([self.last]), np.array([self.clock])
+        self._withdraw(slots, lasts)
+        return self._steps(np.zeros(1, np.int64), np.full(1, NOBODY, np.int32), lasts, clocks, slots)
 
     def advance(self, ts: int) -> Steps:
         """A step of the clock; backwards it does nothing."""
         clock = max(self.clock, ts)
         n = int(clock != self.clock)
         return self._steps(
-            np.full(n, -1, np.int64), np.full(n, NOBODY, np.int32), np.full(n, self.last), np.full(n, clock, np.int64)
-        )
+            np.full(n, -1, np.int64), np.full(n, NOBODY, np.int32), np.full(n, self.last), np.full(n, clock, np.int64),
+            np.zeros(0, np.int32),
+        )  # fmt: skip
 
-    def _steps(self, rows: Longs, arrivals: Ints, lasts: Longs, clocks: Longs) -> Steps:
+    def _steps(self, rows: Longs, arrivals: Ints, lasts: Longs, clocks: Longs, withdrawn: Ints) -> Steps:
         n = rows.size
         expired_start = np.zeros(n + 1, dtype=np.int64)
         if self.window is not None and n:
             self._make_room(n)
-        steps = Steps(rows, arrivals, lasts, clocks, expired_start, self._expired)
+        steps = Steps(rows, arrivals, lasts, clocks, expired_start, self._expired, withdrawn)
         if self.window is not None and n:
             expire_steps(
                 self.table.layout.rows, steps, self.limits.newest, self.last, self._queue, self._expiries.layout
@@ -187,9 +236,12 @@ class LiveMessages:
             self._queue = CountQueue(slots, np.array([0, waiting.size]))
 
     def release(self, steps: Steps) -> None:
-        """Free what expired in these events; all engines have seen them."""
-        if steps.expired.size:
-            self.table.free(steps.expired)
+        """Free what left in these events; all engines have seen them."""
+        gone = steps.expired
+        if steps.withdrawn.size:
+            gone = np.concatenate([gone, steps.withdrawn[steps.withdrawn >= 0]])
+        if gone.size:
+            self.table.free(gone)
             self.index.prune(self.table.layout, self.last, self.clock, self.limits.newest)
 
     def keep_only(self, held: Array) -> None:
@@ -214,6 +266,8 @@ class LiveMessages:
             "clock": self.clock,
             "last": self.last,
             "late": self.n_late,
+            "withdrawn": self.n_withdrawn,
+            "withdraws": self.withdraws,
             "table": self.table.state(),
             "index": self.index.state(),
             "queue": queued(self._queue),
@@ -221,7 +275,8 @@ class LiveMessages:
         }
 
     def load(self, state: State) -> None:
-        self.clock, self.last, self.n_late = state["clock"], state["last"], state["late"]
+        self.clock, self.last = state["clock"], state["last"]
+        self.n_late, self.n_withdrawn, self.withdraws = state["late"], state["withdrawn"], state["withdraws"]
         self.table.load(state["table"])
         self.index.load(state["index"])
         self._expiries.load(state["expiries"])

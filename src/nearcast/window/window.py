@@ -95,4 +95,5 @@ class Limits(NamedTuple):
 @kernel
 def is_live(row: Any, last: int, clock: int, count: int) -> Any:
     """Does the message of this row live when `last` is the newest sequence and the clock stands at `clock`?"""
-    return 0 < row.sequence <= last and row.sequence > last - count and row.expires_at > clock
+    in_time = row.expires_at > clock and last < row.withdrawn_by
+    return 0 < row.sequence <= last and row.sequence > last - count and in_time

@@ -9,24 +9,35 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
+from window.stored import ANY_FIELDS, NO_FIELDS
 
 import nearcast as nc
 from nearcast.columns.message_table import MESSAGE, MessageLayout
-from nearcast.columns.subscription_tables import ENDED, POINT, SCALE, PointLayout
+from nearcast.columns.subscription_tables import ENDED, POINT, TOPK_SCALE, PointLayout
 from nearcast.columns.times import FOREVER
 from nearcast.engines.blocks import USED
 from nearcast.engines.kept.buffers import has_room
 from nearcast.engines.kept.compaction import NEVER
 from nearcast.engines.kept.layout import MOST_MARK, N_BUFFERED, N_TAKEN, AsOf
 from nearcast.engines.kept.results import Results
-from nearcast.engines.kept.skyband import COST, KMAX, RATIO, Policy, is_short, offer, turns_until_short, worth_keeping
+from nearcast.engines.kept.skyband import (
+    COST,
+    KMAX,
+    RATIO,
+    Policy,
+    is_short,
+    offer,
+    turns_until_short,
+    withdraw,
+    worth_keeping,
+)
 from nearcast.engines.kept.watch import leave
 from nearcast.window.expiries import UNLIMITED
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 N_SLOTS = 6
 NO_WORDS = np.zeros(0, dtype=np.int32)
-NO_SCALES = np.zeros(0, dtype=SCALE)
+NO_SCALES = np.zeros(0, dtype=TOPK_SCALE)
 
 
 class Lifetime(NamedTuple):
@@ -50,7 +61,8 @@ class Buffers:
     def __init__(self, lifetime: Lifetime, ks: list[int], seed: int, strategy: tuple[int, float] = (COST, 0.0)) -> None:
         self.lifetime = lifetime
         self.choice = random.Random(seed)
-        self.results = Results(Policy(lifetime.count or UNLIMITED, lifetime.window, *strategy))
+        drops = lifetime.window and strategy[0] != KMAX
+        self.results = Results(Policy(lifetime.count or UNLIMITED, lifetime.window, *strategy, drops))
         self.rows = np.zeros(4096, dtype=MESSAGE)
         self.subscriptions = np.zeros(N_SLOTS, dtype=POINT)
         self.subscriptions["expires"] = ENDED
@@ -65,7 +77,7 @@ class Buffers:
 
     @property
     def messages(self) -> MessageLayout:
-        return MessageLayout(self.rows, NO_WORDS, NO_WORDS)
+        return MessageLayout(self.rows, NO_WORDS, NO_WORDS, NO_FIELDS)
 
     def open(self, slot: int, k: int) -> None:
         self.results.open(np.array([slot], np.int32), np.array([k], np.int32))
@@ -113,11 +125,11 @@ class Buffers:
         self.sequence += 1
         message = self.free.pop(self.choice.randrange(len(self.free)))
         ends = [self.clock + end for end in (life, self.lifetime.age) if end is not None]
-        self.rows[message] = (self.sequence, 0, 0, self.clock, min(ends, default=FOREVER), 0, 0, 0, 0)
+        self.rows[message] = (self.sequence, 0, 0, self.clock, min(ends, default=FOREVER), FOREVER, 0, 0, 0, 0)
         gone = [m for m in self.live() if self.is_over(m)] if self.lifetime.window else []
         self.choice.shuffle(gone)
         as_of = AsOf(0, self.sequence, self.clock)
-        subscriptions = PointLayout(self.subscriptions, NO_SCALES, NO_WORDS, NO_WORDS)
+        subscriptions = PointLayout(self.subscriptions, NO_SCALES, NO_WORDS, NO_WORDS, ANY_FIELDS[1])
         for m in gone:
             while not leave(results.layout, subscriptions, self.rows, np.int32(m), as_of, results.policy):
                 results.make_room_for_offers()
@@ -142,6 +154,28 @@ class Buffers:
         self.free += gone
         if not self.lifetime.window:
             self.forget()
+
+    def retract(self, message: int) -> None:
+        """A message is withdrawn."""
+        results = self.results
+        results.expect_withdrawals()
+        results.begin_batch(self.rows.size)
+        self.rows["withdrawn_by"][message] = self.sequence
+        for slot, ranks in self.ranks.items():
+            if not has_room(results.layout, slot):
+                results.make_room_for_offers()
+            withdraw(results.layout, slot, np.int32(message), 0)
+            ranks.pop(message, None)
+        as_of = AsOf(0, self.sequence, self.clock)
+        subscriptions = PointLayout(self.subscriptions, NO_SCALES, NO_WORDS, NO_WORDS, ANY_FIELDS[1])
+        while not leave(results.layout, subscriptions, self.rows, np.int32(message), as_of, results.policy):
+            results.make_room_for_offers()
+        for slot in results.touched.copy():
+            if is_short(results.layout, slot):
+                self.put(int(slot))
+        self.emit_changes()
+        self.rows["sequence"][message] = 0
+        self.free.append(message)
 
     def forget(self) -> None:
         """Without a window, messages that no result holds are forgotten."""
@@ -200,6 +234,21 @@ def test_results_are_those_of_the_brute_force(name: str, ks: list[int]) -> None:
                         buffers.close(slot)
                 else:
                     buffers.open(slot, choice.choice(ks))
+
+
+@pytest.mark.parametrize("name", [name for name in LIFETIMES if LIFETIMES[name].window])
+@pytest.mark.parametrize("ks", [[1], [3, 1, 2], [10, 4, 40], [1000, 2**31 - 1], [33, 100]], ids=str)
+def test_what_is_withdrawn_brings_back_what_it_dominated(name: str, ks: list[int]) -> None:
+    """Messages are withdrawn after a time in which dominated ones were dropped."""
+    for seed, strategy in enumerate([(COST, 0.0), (KMAX, 3.0), (RATIO, 0.75)] if COMPILED else [(COST, 0.0)]):
+        buffers = Buffers(LIFETIMES[name], ks, seed, strategy)
+        choice = buffers.choice
+        for turn in range(200 if COMPILED else 80):
+            buffers.arrive(choice.choice([None, None, None, 10, 25]), choice.choice([0, 1, 1, 2]))
+            if turn > 50 and choice.random() < 0.4:
+                live = buffers.live()
+                if live:
+                    buffers.retract(choice.choice(live))
 
 
 def test_without_a_window_the_ball_closes_with_the_kth_message() -> None:

@@ -167,7 +167,7 @@ def test_what_nobody_uses_goes_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_sweep_goes_no_more_than_twice_around(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue 19: subscriptions that are all alike have few lists, which were swept once for each of them."""
+    """Once subscriptions that are all alike have few lists, which were swept once for each of them."""
     sweep_early(monkeypatch)
     sweep_some, swept = grid_index.sweep_some, []
 

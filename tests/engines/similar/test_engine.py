@@ -85,7 +85,7 @@ def test_a_restored_engine_keeps_its_settings_and_its_work(tmp_path: Path) -> No
 
 
 def test_all_earlier_matches_count_not_just_the_heaviest() -> None:
-    """Where the published algorithm 3 presumes exactly k earlier matches, it loses this answer (issue 4)."""
+    """Where the published algorithm 3 presumes exactly k earlier matches, it loses this answer."""
     weights = nc.Weights.fit([*["third"] * 7, *["second third"] * 3, "first second third"])
     for settings in (StampSettings(strategy=strategy) for strategy in STRATEGIES):
         ours, judge = pair(settings, nc.Space((0, 0, 1, 1), metric="euclidean", max_distance=1.0), None, weights)

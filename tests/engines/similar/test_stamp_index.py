@@ -30,7 +30,7 @@ def _small_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_leaves_have_at_most_fanout_members_when_built() -> None:
-    layout = engine_of(filled())._index.layout
+    layout = engine_of(filled()).index.layout
     near = layout.leaves[(layout.leaves["kind"] == NEAR) & (layout.leaves["n_listed"] > 0)]
     assert near.size > MANY // 20
     spread = near["n_listed"][near["n_listed"] > 8]
@@ -48,7 +48,7 @@ def test_places_that_cannot_be_told_apart() -> None:
             broker.subscribe_many(queries[first : first + 50])
         broker.unsubscribe_many(range(0, 200, 3))
     ours.check()
-    assert (engine_of(ours)._index.layout.nodes["axis"] == EITHER).any()
+    assert (engine_of(ours).index.layout.nodes["axis"] == EITHER).any()
     assert [(u.subscription, u.score) for u in sorted(ours.publish(messages), key=repr)] == [
         (u.subscription, u.score) for u in sorted(judge.publish(messages), key=repr)
     ]
@@ -64,7 +64,7 @@ def test_what_is_removed_is_reclaimed() -> None:
     after = engine_of(broker).stats()
     assert (after["leaves"], after["regions"]) == (2, 2)
     assert before["leaves"] > 5
-    assert all(pool.used < 400 for pool in engine_of(broker)._index.pools.values())
+    assert all(pool.used < 400 for pool in engine_of(broker).index.pools.values())
 
 
 def test_merged_leaves_hold_what_both_held() -> None:
@@ -114,7 +114,7 @@ BREAKS = {
 def test_the_walker_sees_what_is_broken(broken: str) -> None:
     broker = filled()
     broker.check()
-    layout = engine_of(broker)._index.layout
+    layout = engine_of(broker).index.layout
     fullest = np.argmax(np.where(layout.leaves["kind"] == NEAR, layout.leaves["n_listed"], 0))
     BREAKS[broken](layout, layout.leaves[fullest])
     with pytest.raises(AssertionError, match=broken if broken != "a home is another's" else "fil|home"):
@@ -123,7 +123,7 @@ def test_the_walker_sees_what_is_broken(broken: str) -> None:
 
 def test_a_dead_member_stays_until_its_leaf_is_built_anew() -> None:
     broker = filled(MANY, 64)
-    layout = engine_of(broker)._index.layout
+    layout = engine_of(broker).index.layout
     broker.unsubscribe(0)
     gone = layout.members["state"] & ALIVE == 0
     used = np.zeros(gone.size, dtype=bool)

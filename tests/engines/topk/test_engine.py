@@ -148,7 +148,7 @@ def test_everyone_in_one_place_with_one_word() -> None:
 
 @pytest.mark.parametrize("n_elsewhere", [0, 1000 if COMPILED else 100])
 def test_no_group_grows_without_end(n_elsewhere: int) -> None:
-    """Issue 19: subscriptions that are all alike were one group, in which each is searched one by one.
+    """Once subscriptions that are all alike were one group, in which each is searched one by one.
 
     Also where the word has so many others that it is not cut anew as a whole.
     """

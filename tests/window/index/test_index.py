@@ -18,7 +18,7 @@ from nearcast.window.index.brute_force import BruteForceIndex
 from nearcast.window.index.candidates import EVERY
 from nearcast.window.index.index import MessageIndex
 from nearcast.window.index.query import ALL, ANY, BY_SCORE, Moment, Question
-from window.stored import IDF, PLANE, SPACES, Stored, place, zipf_words
+from window.stored import ANY_FIELDS, IDF, PLANE, SPACES, Stored, place, zipf_words
 
 JIT = not numba.config.DISABLE_JIT
 FOREVER = 2**62
@@ -45,7 +45,7 @@ def _questions(stored: Stored, n: int) -> Iterator[tuple[Question, np.ndarray, n
         moment = stored.moment(last, int(rng.choice([0, 0, 0, max(0, last - 60), last])))
         for mode in (BY_SCORE, ALL, ANY):
             yield (
-                Question(mode, x, y, k, float(rng.choice(ALPHAS)), norm if mode == BY_SCORE else 1.0),
+                Question(mode, x, y, k, float(rng.choice(ALPHAS)), norm if mode == BY_SCORE else 1.0, *ANY_FIELDS),
                 terms,
                 weights,
                 moment,
@@ -271,7 +271,7 @@ def test_a_rebuild_knows_the_new_weights():
         index.rebuild(stored.layout, heavier, slots)
     fast.check(stored.layout)
     terms = np.array([0, 3, 7], dtype=np.int32)
-    question = Question(BY_SCORE, 4.0, 4.0, 20, 0.2, float(np.sqrt((heavier[terms] ** 2).sum())))
+    question = Question(BY_SCORE, 4.0, 4.0, 20, 0.2, float(np.sqrt((heavier[terms] ** 2).sum())), *ANY_FIELDS)
     found = [
         index.topk(stored.layout, heavier, question, terms, heavier[terms], stored.moment()) for index in (fast, slow)
     ]
@@ -284,7 +284,11 @@ def test_searches_touch_few_nodes_of_a_frequent_word():
     fast, _ = _stream(stored, [2600 if JIT else 300], 0)
     before = fast.stats()
     fast.nearest(
-        stored.layout, IDF, Question(ANY, 8.0, 8.0, 3, 0.0, 1.0), np.array([0], dtype=np.int32), stored.moment()
+        stored.layout,
+        IDF,
+        Question(ANY, 8.0, 8.0, 3, 0.0, 1.0, *ANY_FIELDS),
+        np.array([0], dtype=np.int32),
+        stored.moment(),
     )
     after = fast.stats()
     assert after["searches"] - before["searches"] == 1

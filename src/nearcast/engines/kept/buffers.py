@@ -248,4 +248,4 @@ def close_buffers(results: ResultLayout, slots: Ints) -> None:
         buffer = results.buffers[slot]
         results.counters[N_BUFFERED] -= buffer.n_entries
         free_entries(results, slot)
-        buffer.n_entries, buffer.k, buffer.floor = 0, 0, -np.inf
+        buffer.n_entries, buffer.k, buffer.floor, buffer.dropped = 0, 0, -np.inf, -np.inf

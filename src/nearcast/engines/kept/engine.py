@@ -1,14 +1,16 @@
 """The engines that keep results: `KeptEngine`, and the loop over events, which can be interrupted and resumed.
 
-An event goes through phases: messages leave; candidates for the arrival are found, and the arrival is offered to them;
-buffers that are short are refilled; what changed is emitted. `run_events` takes one event after another through its
+An event goes through phases: those who may hold what is withdrawn are found, and it is taken from them; messages
+expire; candidates for the arrival are found, and the arrival is offered to them; buffers that are short are refilled;
+what changed is emitted. `run_events` takes one event after another through its
 phases until somebody else must do something, and returns what that is. Two tasks are for the kernel of the engine,
 which has this form; with all others it returns to Python, which makes room or refills, and calls it again:
 
     while True:
         task = run_events(batch, end, cursor, found, results, policy)
         if task == FIND:
-            ... write who may want the arrival into `found`, or return FIND_ROOM; then note_found(cursor, n)
+            ... write who may want `message_of(batch, cursor)` into `found`, or return FIND_ROOM; then
+            note_found(cursor, n)
         elif task == FOLLOW:
             ... whatever the engine does about floors that have changed, subscription by subscription in `touched`
         else:
@@ -18,20 +20,20 @@ which has this form; with all others it returns to Python, which makes room or r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.subscription_tables import PointLayout, PointTable
-from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats, net_kept
 from nearcast.engines.exact import NEAREST
 from nearcast.engines.kept.buffers import emit_changes, has_room, n_pending
 from nearcast.engines.kept.layout import N_CHANGES, N_TOUCHED, AsOf, ResultLayout
 from nearcast.engines.kept.refill import SearchInput, refill_many, sort_for_locality
 from nearcast.engines.kept.results import Results
-from nearcast.engines.kept.skyband import STRATEGIES, Policy, is_short, offer
+from nearcast.engines.kept.skyband import STRATEGIES, Policy, is_short, offer, withdraw
 from nearcast.engines.kept.watch import fetch_waiting, leave
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.space import SpaceInput
@@ -39,7 +41,7 @@ from nearcast.window.index.index import frame_of
 from nearcast.window.live import Steps
 
 DONE, SHORT, FIND_ROOM, FIND, FOLLOW = range(5)  # tasks, besides NEED_ROOM
-LEAVING, FINDING, OFFERING, FILLING, EMITTING, ENDING = range(6)  # phases of an event
+SEEKING, WITHDRAWING, LEAVING, FINDING, OFFERING, FILLING, EMITTING, ENDING = range(8)  # phases of an event
 STEP, PHASE, POSITION, N_FOUND = range(4)  # positions in a cursor
 N_CURSOR = 4
 
@@ -83,9 +85,43 @@ def leave_expired(batch: BatchInput, cursor: Longs, results: ResultLayout, polic
 
 
 @kernel
+def message_of(batch: BatchInput, cursor: Longs) -> Any:
+    """The message that candidates are to be found for: what is withdrawn in this event, or what arrives."""
+    event = cursor[STEP]
+    return batch.steps.withdrawn[event] if cursor[PHASE] == SEEKING else batch.steps.arrivals[event]
+
+
+@kernel
 def note_found(cursor: Longs, n: int) -> None:
     """The engine has found `n` candidates."""
-    cursor[PHASE], cursor[POSITION], cursor[N_FOUND] = OFFERING, 0, n
+    cursor[PHASE] += 1
+    cursor[POSITION], cursor[N_FOUND] = 0, n
+
+
+@kernel
+def fetch_found(cursor: Longs, found: Found, results: ResultLayout, policy: Policy) -> None:
+    """Have read ahead what the next candidates will touch."""
+    if cursor[POSITION] + 2 < cursor[N_FOUND]:
+        prefetch(results.entries, results.buffers[found.slots[cursor[POSITION] + 1]].start)
+        prefetch(results.buffers, found.slots[cursor[POSITION] + 2])
+        if policy.spare:
+            prefetch(results.watched, found.slots[cursor[POSITION] + 2])
+
+
+@kernel
+def withdraw_found(batch: BatchInput, cursor: Longs, found: Found, results: ResultLayout, policy: Policy) -> bool:
+    """Take what is withdrawn from those who hold it, and wake who watches it; False if room is needed first."""
+    event = cursor[STEP]
+    message = batch.steps.withdrawn[event]
+    while cursor[POSITION] < cursor[N_FOUND]:
+        fetch_found(cursor, found, results, policy)
+        slot = found.slots[cursor[POSITION]]
+        if not has_room(results, slot):
+            return False
+        withdraw(results, slot, message, event)
+        cursor[POSITION] += 1
+    as_of = AsOf(event, batch.steps.lasts[event], batch.steps.clocks[event])
+    return leave(results, batch.subscriptions, batch.messages.rows, message, as_of, policy)
 
 
 @kernel
@@ -93,11 +129,7 @@ def offer_found(batch: BatchInput, cursor: Longs, found: Found, results: ResultL
     """Offer the arrival to its candidates; False if room is needed first, then call again."""
     event = cursor[STEP]
     while cursor[POSITION] < cursor[N_FOUND]:
-        if cursor[POSITION] + 2 < cursor[N_FOUND]:
-            prefetch(results.entries, results.buffers[found.slots[cursor[POSITION] + 1]].start)
-            prefetch(results.buffers, found.slots[cursor[POSITION] + 2])
-            if policy.spare:
-                prefetch(results.watched, found.slots[cursor[POSITION] + 2])
+        fetch_found(cursor, found, results, policy)
         slot = found.slots[cursor[POSITION]]
         if not has_room(results, slot):
             return False
@@ -120,6 +152,14 @@ def anyone_short(results: ResultLayout) -> bool:
 def run_events(batch: BatchInput, end: int, cursor: Longs, found: Found, results: ResultLayout, policy: Policy) -> int:
     """Take events from the cursor up to `end` through their phases; returns the next task, which is DONE at the end."""
     while cursor[STEP] < end:
+        if cursor[PHASE] == SEEKING:
+            if batch.steps.withdrawn.size > 0 and batch.steps.withdrawn[cursor[STEP]] >= 0:
+                return FIND
+            cursor[PHASE] = LEAVING
+        if cursor[PHASE] == WITHDRAWING:
+            if not withdraw_found(batch, cursor, found, results, policy):
+                return NEED_ROOM
+            cursor[PHASE], cursor[POSITION] = LEAVING, 0
         if cursor[PHASE] == LEAVING:
             if not leave_expired(batch, cursor, results, policy):
                 return NEED_ROOM
@@ -144,14 +184,15 @@ def run_events(batch: BatchInput, end: int, cursor: Longs, found: Found, results
                 return FOLLOW
         emit_changes(results, cursor[STEP])
         cursor[STEP] += 1
-        cursor[PHASE], cursor[POSITION] = LEAVING, 0
+        cursor[PHASE], cursor[POSITION] = SEEKING, 0
     return DONE
 
 
 def policy_of(context: EngineContext, strategy: str = "cost", share: float = 0.0) -> Policy:
     """How results are kept under this window."""
     window = context.live.window
-    return Policy(context.live.limits.newest, window is not None, STRATEGIES[strategy], share)
+    drops = window is not None and strategy != "kmax"
+    return Policy(context.live.limits.newest, window is not None, STRATEGIES[strategy], share, drops)
 
 
 class KeptEngine(ABC):
@@ -187,7 +228,7 @@ class KeptEngine(ABC):
     def publish(self, steps: Steps) -> Changes:
         if not len(self.table) or not steps.arrivals.size:
             return NO_CHANGES
-        self.results.begin_batch(self.context.live.table.ids.keys.capacity)
+        self._begin()
         cursor = np.zeros(N_CURSOR, dtype=np.int64)
         batch = BatchInput(
             steps, self.context.live.table.layout, self.table.layout, self.context.space.kernel_input,
@@ -196,15 +237,21 @@ class KeptEngine(ABC):
         while (task := self._take_events(batch, cursor)) != DONE:
             event = int(cursor[STEP])
             if task == SHORT:
-                self._refill(self.results.short.copy(), AsOf(event, int(steps.lasts[event]), int(steps.clocks[event])))
+                self.refill(self.results.short.copy(), AsOf(event, int(steps.lasts[event]), int(steps.clocks[event])))
             elif task == FIND_ROOM:
-                self._grow_found()
+                self.grow_found()
             else:
                 self._grow(cursor)
         self.results.maintain(_SWEPT * steps.arrivals.size)
-        return self._changes()
+        return net_kept(self._changes(), steps)
 
-    def _grow_found(self) -> None:
+    def _begin(self) -> None:
+        """Start a batch."""
+        if self.context.live.withdraws:
+            self.results.expect_withdrawals()
+        self.results.begin_batch(self.context.live.table.ids.keys.capacity)
+
+    def grow_found(self) -> None:
         """Room for twice as many candidates."""
         n = 2 * self._found.slots.size
         self._found = Found(np.zeros(n, np.int32), np.zeros(n))
@@ -212,7 +259,7 @@ class KeptEngine(ABC):
     def _grow(self, cursor: Longs) -> None:
         """Room for what the kernel stopped before: a message that leaves, an offer, or the end of an event."""
         results = self.results
-        if cursor[PHASE] in (LEAVING, OFFERING):
+        if cursor[PHASE] in (WITHDRAWING, LEAVING, OFFERING):
             results.make_room_for_offers()
         else:
             results.make_room(0, 0, 0, int(n_pending(results.layout)))
@@ -222,8 +269,8 @@ class KeptEngine(ABC):
 
     def fill(self, slots: Ints) -> Changes:
         live = self.context.live
-        self.results.begin_batch(live.table.ids.keys.capacity)
-        self._refill(slots, AsOf(0, live.last, live.clock))
+        self._begin()
+        self.refill(slots, AsOf(0, live.last, live.clock))
         self.results.emit_changes(0)
         self.results.maintain(_SWEPT * slots.size)
         self.results.grow_ahead()
@@ -238,14 +285,14 @@ class KeptEngine(ABC):
 
     def resume(self, slots: Ints, n_kept: Ints, messages: Ints, ranks: Floats) -> None:
         table = self.context.live.table
-        self.results.begin_batch(table.ids.keys.capacity)
+        self._begin()
         ends = np.cumsum(n_kept)
         for slot, first, end in zip(slots.tolist(), (ends - n_kept).tolist(), ends.tolist(), strict=True):
             self.results.put(slot, table.layout, messages[first:end], ranks[first:end], 0)
         self.results.emit_changes(0)
         self.results.discard_changes()
 
-    def _refill(self, slots: Ints, as_of: AsOf) -> None:
+    def refill(self, slots: Ints, as_of: AsOf) -> None:
         """Evaluate subscriptions again."""
         live, table, results = self.context.live, self.table, self.results
         rows, idf = table.layout.rows, self.context.vocabulary.idf

@@ -12,6 +12,7 @@ from nearcast.columns.arena import Array, Ints, Longs, record
 
 BUFFER = record(
     ("floor", "f8"),  # rank that a message must reach to be kept; -inf when complete
+    ("dropped", "f8"),  # best rank that was dropped as dominated since the last evaluation; -inf for none
     ("start", "i4"),  # first entry in the pool
     ("n_entries", "i4"),
     ("k", "i4"),
@@ -42,8 +43,8 @@ LINE = 4  # entries that a line of the processor's cache holds
 
 # positions in `counters`
 N_CHANGES, FREE_WAITING, N_FREE_WAITING, N_WAITING, N_TOUCHED, N_BUFFERED = range(6)
-N_OFFERED, N_KEPT, N_DROPPED, N_EXPIRED, N_REFILLS, N_SHRUNK, N_WOKEN, N_TAKEN = range(6, 14)
-N_COUNTERS = 14
+N_OFFERED, N_KEPT, N_DROPPED, N_EXPIRED, N_REFILLS, N_SHRUNK, N_WOKEN, N_TAKEN, N_WITHDRAWN = range(6, 15)
+N_COUNTERS = 15
 
 
 class AsOf(NamedTuple):

@@ -63,7 +63,7 @@ def refill_many(
     messages, idf, dense = search_input.messages, search_input.idf, search_input.dense
     scratch, n_live = search_input.scratch, search_input.n_live
     work, best = scratch.work, scratch.best
-    rows, scales, words, counts = subscriptions
+    rows, scales, words, counts, conditions = subscriptions
     for i in range(first, slots.size):
         slot = slots[i]
         row = rows[slot]
@@ -73,12 +73,12 @@ def refill_many(
         before = cost_so_far(work)
         mode, alpha, norm = BY_SCORE, 0.0, 1.0
         if kind == TOPK:
-            alpha, norm = scales[slot].share, scales[slot].norm
+            alpha, norm = scales[slot].alpha, scales[slot].norm
             scatter(words, counts, row.term_start, row.n_terms, idf, dense)
         else:
             mode = ALL if row.mode == ALL_WORDS else ANY
             mark(words, row.term_start, row.n_terms, dense)
-        question = Question(mode, row.x, row.y, limit, alpha, norm)
+        question = Question(mode, row.x, row.y, limit, alpha, norm, row.condition, conditions)
         moment = Moment(as_of.last, as_of.clock, policy.newest, row.since)
         n = 0
         if n_live > 0:
@@ -110,7 +110,7 @@ def word_codes(subscriptions: PointLayout, slots: Ints, idf: Floats, codes: Long
     """Write a number for the two most frequent words of each `TopK` subscription, -1 if its place matters more."""
     for i in range(slots.size):
         codes[i] = -1
-        if subscriptions.scales[slots[i]].share > _BY_PLACE:
+        if subscriptions.scales[slots[i]].alpha > _BY_PLACE:
             continue
         row = subscriptions.rows[slots[i]]
         first = second = -1

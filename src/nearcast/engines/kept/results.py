@@ -31,6 +31,7 @@ from nearcast.engines.kept.layout import (
     N_TAKEN,
     N_TOUCHED,
     N_WAITING,
+    N_WITHDRAWN,
     N_WOKEN,
     WAITING,
     WATCHED,
@@ -115,7 +116,7 @@ class Results:
         self._n_slots = max(self._n_slots, int(slots.max(initial=-1)) + 1)
         self.make_room(self._n_slots, 0, 0, 0)
         fresh = np.zeros(slots.size, dtype=BUFFER)
-        fresh["floor"], fresh["k"] = -np.inf, k
+        fresh["floor"], fresh["dropped"], fresh["k"] = -np.inf, -np.inf, k
         self._buffers[slots] = fresh
 
     def close(self, slots: Ints) -> None:
@@ -150,6 +151,10 @@ class Results:
         if end == self._buffers.size:
             end_sweep(layout)
             self._unused = int(self._blocks[USED] - self.counters[N_TAKEN])
+
+    def expect_withdrawals(self) -> None:
+        """Messages are withdrawn from now on, so that none is dropped because others will outlive it."""
+        self.policy = self.policy._replace(drops=False)
 
     def begin_batch(self, n_messages: int) -> None:
         """Start a batch."""
@@ -290,6 +295,7 @@ class Results:
             "kept": N_KEPT,
             "dropped": N_DROPPED,
             "expired": N_EXPIRED,
+            "withdrawn": N_WITHDRAWN,
             "refills": N_REFILLS,
             "shrunk": N_SHRUNK,
             "woken": N_WOKEN,

@@ -6,6 +6,10 @@ the result. When expiries leave fewer than k, the buffer is refilled from the me
 complete and needs no refill. The floor rises when a full buffer drops its worst entries. Where no message ever leaves,
 the k best are all that is kept, and the floor is the rank of the last. Filters of arrivals read the floor: a message
 below it cannot enter the buffer.
+
+Dominance presumes that a better message outlives a worse one. Messages that are withdrawn do not. So from the first
+update or retraction on none is dropped for that reason any more (`Policy.drops`), and a buffer that has dropped some
+before raises its floor to the best rank among them when one of its entries is withdrawn: see `withdraw`.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ from nearcast.engines.kept.buffers import (
     take_entries,
     touch,
 )
-from nearcast.engines.kept.layout import MOST_MARK, N_BUFFERED, N_KEPT, N_OFFERED, N_SHRUNK, ResultLayout
+from nearcast.engines.kept.layout import MOST_MARK, N_BUFFERED, N_KEPT, N_OFFERED, N_SHRUNK, N_WITHDRAWN, ResultLayout
 from nearcast.engines.kept.watch import watch_first, watch_newcomer
 from nearcast.errors import InvalidInput
 from nearcast.jit import kernel
@@ -60,6 +64,7 @@ class Policy(NamedTuple):
     spare: bool  # messages leave, so a buffer keeps more than k
     strategy: int
     share: float  # kmax / k, or the ratio; nothing for the cost model
+    drops: bool  # dominated messages are dropped
 
 
 def check_strategy(strategy: str, share: float) -> None:
@@ -138,7 +143,9 @@ def drop_beaten(results: ResultLayout, slot: int, event: int) -> None:
     """
     buffer = results.buffers[slot]
     for position in range(buffer.n_entries - 1, buffer.k - 1, -1):
-        if results.entries[buffer.start + position].mark >> 1 >= buffer.k:
+        entry = results.entries[buffer.start + position]
+        if entry.mark >> 1 >= buffer.k:
+            buffer.dropped = max(buffer.dropped, entry.rank)
             drop(results, slot, position, event)
 
 
@@ -189,7 +196,7 @@ def offer(
     start = buffer.start
     at = start + buffer.n_entries
     until = rows[message].expires_at
-    counts = policy.spare and policy.strategy != KMAX
+    counts = policy.drops
     beaten = False
     while at > start and entries[at - 1].rank <= rank:
         entries[at] = entries[at - 1]
@@ -221,6 +228,43 @@ def offer(
 
 
 @kernel
+def give_up_dropped(results: ResultLayout, slot: int, event: int) -> None:
+    """Raise the floor of a buffer above all that was dropped as dominated; nothing is lacking then.
+
+    Each of those was dominated by k entries at least, so that it stands behind the k-th, if there are as many.
+    """
+    buffer = results.buffers[slot]
+    if buffer.n_entries >= buffer.k:
+        floor = min(buffer.dropped, results.entries[buffer.start + buffer.k - 1].rank)
+        if floor > buffer.floor:
+            move_floor(results, slot, floor)
+        while buffer.n_entries > buffer.k and results.entries[buffer.start + buffer.n_entries - 1].rank <= floor:
+            drop(results, slot, buffer.n_entries - 1, event)
+    buffer.dropped = -np.inf
+
+
+@kernel
+def withdraw(results: ResultLayout, slot: int, message: int, event: int) -> None:
+    """Take a message that is withdrawn out of a subscription's buffer, if it is there; `has_room` must hold.
+
+    Every message that was dropped has k entries that dominate it: those that did and were dropped themselves had as
+    many, which dominate both. Without one of them it may belong to the buffer, unless the floor is above it.
+    """
+    buffer = results.buffers[slot]
+    position = 0
+    while position < buffer.n_entries and results.entries[buffer.start + position].message != message:
+        position += 1
+    if position == buffer.n_entries:
+        return
+    if buffer.dropped > -np.inf:
+        give_up_dropped(results, slot, event)
+    if position < buffer.n_entries:
+        drop(results, slot, position, event)
+    results.counters[N_WITHDRAWN] += 1
+    touch(results, slot)
+
+
+@kernel
 def is_short(results: ResultLayout, slot: int) -> Any:
     """Are there too few entries left to know the result?"""
     buffer = results.buffers[slot]
@@ -243,17 +287,18 @@ def n_to_keep(k: int, best: Array, cost: float, policy: Policy) -> int:
 
 
 @kernel
-def keep_skyband(best: Array, lifetimes: Array, messages: Any, k: int, policy: Policy) -> int:
-    """Move the messages that may enter the result to the front of `best`, best first; returns how many those are.
+def keep_skyband(best: Array, lifetimes: Array, messages: Any, k: int, policy: Policy) -> tuple[int, float]:
+    """Move the messages that may enter the result to the front of `best`, best first.
 
-    Writes beside them, to `lifetimes`, by how many each is outlived.
+    Returns how many those are, and the best rank of the others, -inf if there are none. Writes beside them, to
+    `lifetimes`, by how many each is outlived.
 
     Paper: [SKYPE] section 6.1, algorithm 2, line 6.
     """
     n = best.size
     for i in range(n):
         lifetimes[i].expires_at, lifetimes[i].n_outliving = messages.rows[best[i].slot].expires_at, 0
-    if policy.spare and policy.strategy != KMAX:
+    if policy.drops:
         for i in range(n):
             sequence, until = best[i].sequence, lifetimes[i].expires_at
             n_outliving = 0
@@ -261,12 +306,14 @@ def keep_skyband(best: Array, lifetimes: Array, messages: Any, k: int, policy: P
                 if lifetimes[j].expires_at >= until and (best[j].sequence > sequence or policy.newest == UNLIMITED):
                     n_outliving += 1
             lifetimes[i].n_outliving = n_outliving
-    n_kept = 0
+    n_kept, dropped = 0, -np.inf
     for i in range(n):
         if lifetimes[i].n_outliving < k:
             best[n_kept], lifetimes[n_kept] = best[i], lifetimes[i]
             n_kept += 1
-    return n_kept
+        else:
+            dropped = max(dropped, best[i].key)
+    return n_kept, dropped
 
 
 @kernel
@@ -294,7 +341,8 @@ def replace(
     buffer = results.buffers[slot]
     n_kept = n_to_keep(buffer.k, best, cost, policy)
     floor = best[n_kept - 1].key if n_kept > 0 else -np.inf
-    n_kept = keep_skyband(best[: abs(n_kept)], lifetimes, messages, buffer.k, policy)
+    n_kept, dropped = keep_skyband(best[: abs(n_kept)], lifetimes, messages, buffer.k, policy)
+    buffer.dropped = dropped
     size_class = class_to_take(results, initial_room(n_kept))
     start = new_block(results, size_class)
     for i in range(n_kept):

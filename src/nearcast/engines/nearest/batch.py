@@ -10,10 +10,23 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from nearcast.columns.arena import Array, Ints, Longs, record
+from nearcast.columns.conditions import NO_CONDITION, satisfies
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import ENDED, PointLayout
 from nearcast.engines.exact import ALL_WORDS, NO_MATCH, negative_distance
-from nearcast.engines.kept.engine import FIND, FIND_ROOM, FOLLOW, STEP, BatchInput, Found, note_found, run_events
+from nearcast.engines.kept.engine import (
+    FIND,
+    FIND_ROOM,
+    FOLLOW,
+    PHASE,
+    SEEKING,
+    STEP,
+    BatchInput,
+    Found,
+    message_of,
+    note_found,
+    run_events,
+)
 from nearcast.engines.kept.layout import LINE, MOVED, N_TOUCHED, ResultLayout
 from nearcast.engines.nearest.search_range import draw_box, level_of
 from nearcast.jit import NEED_ROOM, kernel, prefetch
@@ -29,7 +42,7 @@ EXTRA = record(("slot", "i4"), ("widened", "i4"), ("next", "i4"))
 
 
 class CandidateBatch(NamedTuple):
-    """Candidates of a run of events."""
+    """Candidates of a run of events: for what arrives in each, or those who may hold what is withdrawn."""
 
     pairs: Longs  # int64[n]: event << 32 | slot, sorted; equal ones count once
     read: Longs  # int64[N_READ]: the pair to go on with, and how many were verified, and have moved
@@ -75,12 +88,15 @@ def list_candidates(candidates: CandidateBatch, event: int, found: Found) -> int
 
 
 @kernel
-def verify_candidates(batch: BatchInput, event: int, n_candidates: int, results: ResultLayout, found: Found) -> int:
-    """Keep those of the candidates that want the arrival of an event, and how they rank it; returns how many."""
+def verify_candidates(
+    batch: BatchInput, event: int, slot: int, n_candidates: int, results: ResultLayout, found: Found
+) -> int:
+    """Keep those of the candidates that want, or hold, a message, and how they rank it; returns how many."""
     rows, terms, idf, dense = batch.subscriptions.rows, batch.subscriptions.terms, batch.idf, batch.dense
     words, buffers, entries = batch.messages.terms, results.buffers, results.entries
     slots, ranks, metric = found.slots, found.ranks, batch.space.metric
-    message, clock = batch.messages.rows[batch.steps.arrivals[event]], batch.steps.clocks[event]
+    message_slot, message, clock = slot, batch.messages.rows[slot], batch.steps.clocks[event]
+    conditions, fields = batch.subscriptions.conditions, batch.messages.fields
     scatter(words, batch.messages.counts, message.term_start, message.n_terms, idf, dense)
     n = 0
     for i in range(n_candidates):
@@ -99,6 +115,8 @@ def verify_candidates(batch: BatchInput, event: int, n_candidates: int, results:
             continue
         value = negative_distance(terms, row, message, metric, idf, dense)
         if value != NO_MATCH and value >= buffers[slot].floor:
+            if row.condition != NO_CONDITION and not satisfies(conditions, row.condition, fields, message_slot):
+                continue
             slots[n], ranks[n] = slot, value
             n += 1
     gather(words, message.term_start, message.n_terms, dense)
@@ -117,17 +135,17 @@ def note_moved(results: ResultLayout, candidates: CandidateBatch) -> None:
 
 @kernel
 def take_events(
-    batch: BatchInput, candidates: Any, cursor: Longs, found: Found, results: ResultLayout, policy: Any
+    batch: BatchInput, candidates: Any, holders: Any, cursor: Longs, found: Found, results: ResultLayout, policy: Any
 ) -> int:
     """Take events from the cursor on into the results, until the batch is DONE or something is missing; call again."""
     while True:
         task = run_events(batch, candidates.end, cursor, found, results, policy)
         if task == FIND:
-            n = list_candidates(candidates, cursor[STEP], found)
+            n = list_candidates(holders if cursor[PHASE] == SEEKING else candidates, cursor[STEP], found)
             if n == NEED_ROOM:
                 return FIND_ROOM
             if n > 0:
-                n = verify_candidates(batch, cursor[STEP], n, results, found)
+                n = verify_candidates(batch, cursor[STEP], message_of(batch, cursor), n, results, found)
             note_found(cursor, n)
         elif task == FOLLOW:
             note_moved(results, candidates)
@@ -149,11 +167,19 @@ def may_hold(words: Ints, message: Any, subscriptions: PointLayout, row: Any) ->
 
 @kernel
 def add_extras(
-    batch: BatchInput, candidates: CandidateBatch, filed: Array, slot: int, version: int, event: int, n_extras: int
+    batch: BatchInput,
+    candidates: CandidateBatch,
+    coming: Ints,
+    filed: Array,
+    slot: int,
+    version: int,
+    event: int,
+    n_extras: int,
 ) -> int:
-    """A range has grown: file the arrivals after `event` that it holds as extras; returns their number, or NEED_ROOM.
+    """A range has grown: file the messages after `event` that it holds as extras; returns their number, or NEED_ROOM.
 
-    The box of the subscription must be that of the new range.
+    `coming` are the messages by event: those that arrive, or those that are withdrawn. The box of the subscription must
+    be that of the new range.
 
     Paper: [CKQST] section 3.5, algorithm 2 takes search ranges as they were before the batch.
     Departs: a refill in the midst of a batch widens a range, so what is left of the batch is compared with it.
@@ -164,9 +190,9 @@ def add_extras(
         return NEED_ROOM
     candidates.widened[slot] = version
     for later in range(event + 1, candidates.end):
-        if batch.steps.arrivals[later] < 0:
+        if coming[later] < 0:
             continue
-        message = rows[batch.steps.arrivals[later]]
+        message = rows[coming[later]]
         x = message.x if batch.space.metric == EUCLIDEAN else wrap(message.x)
         if not (own.x0 <= x <= own.x1 and own.y0 <= message.y <= own.y1):
             continue

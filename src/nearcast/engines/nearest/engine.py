@@ -55,18 +55,19 @@ class NearestEngine(KeptEngine):
     def __init__(self, table: PointTable, context: EngineContext, settings: NearestSettings | None = None) -> None:
         self.settings = settings or NearestSettings()
         super().__init__(NEAREST, table, context, policy_of(context, self.settings.strategy, self.settings.share))
-        self._start()
+        self.start()
         self._pairs = np.empty(_PAIRS, dtype=np.int64)
         self._extras = np.zeros(_MOST_EVENTS, dtype=EXTRA)
         self._n_verified = 0
 
-    def _start(self) -> None:
+    def start(self) -> None:
         """Nothing is filed."""
-        self._all = AoiqTree(self.context.space, self.settings.aoiq)
-        self._any = GridPyramid(self.context.space, self.settings.grid)
-        self._filed = np.zeros(0, dtype=FILED)
+        self.all_words = AoiqTree(self.context.space, self.settings.aoiq)
+        self.any_word = GridPyramid(self.context.space, self.settings.grid)
+        self.filed = np.zeros(0, dtype=FILED)
         self._batch: BatchInput | None = None  # the batch under way
         self._candidates: CandidateBatch | None = None
+        self._holders: CandidateBatch | None = None  # of what is withdrawn in it
         self._n_extras = 0
         self._grown: list[int] = []  # subscriptions whose ranges grew in it
         self._widened = np.zeros(0, dtype=np.int32)  # number of the last growth of each, zeros between batches
@@ -78,11 +79,11 @@ class NearestEngine(KeptEngine):
 
     def insert(self, slots: Ints) -> None:
         super().insert(slots)
-        self._filed = with_room(self._filed, self.table.slots.capacity)
+        self.filed = with_room(self.filed, self.table.slots.capacity)
         of_all, of_any = self._by_mode(slots)
         if of_all.size:
-            self._all.ensure_terms(self.context.vocabulary.capacity)
-        if of_all.size > self._all.n_filed:
+            self.all_words.ensure_terms(self.context.vocabulary.capacity)
+        if of_all.size > self.all_words.n_filed:
             self._build_all()
         else:
             self._file_all(of_all, of_all.size)
@@ -90,16 +91,16 @@ class NearestEngine(KeptEngine):
 
     def _build_all(self) -> None:
         buffers = self.results.layout.buffers
-        self._all.build(self._filed, self.table.layout, buffers, self._by_mode(self.table.used_slots)[0])
+        self.all_words.build(self.filed, self.table.layout, buffers, self._by_mode(self.table.used_slots)[0])
 
     def _file_all(self, slots: Ints, n_new: int) -> None:
         if slots.size:
-            self._all.file(self._filed, self.table.layout, self.results.layout.buffers, slots, n_new)
+            self.all_words.file(self.filed, self.table.layout, self.results.layout.buffers, slots, n_new)
 
     def _file_any(self, slots: Ints) -> None:
         if slots.size:
-            self._any.file(
-                self._filed, self.table.layout, self.results.layout.buffers, slots, len(self.table),
+            self.any_word.file(
+                self.filed, self.table.layout, self.results.layout.buffers, slots, len(self.table),
                 self.context.vocabulary.capacity,
             )  # fmt: skip
 
@@ -111,8 +112,8 @@ class NearestEngine(KeptEngine):
 
     def remove(self, slots: Ints) -> None:
         of_all, of_any = self._by_mode(slots)
-        self._all.remove(self._filed, of_all)
-        self._any.remove(self._filed, of_any)
+        self.all_words.remove(self.filed, of_all)
+        self.any_word.remove(self.filed, of_any)
         super().remove(slots)
 
     def _take_events(self, batch: BatchInput, cursor: Longs) -> int:
@@ -122,48 +123,67 @@ class NearestEngine(KeptEngine):
                     return DONE
                 self._open(batch, int(cursor[STEP]))
             task: int = take_events(
-                batch, self._candidates, cursor, self._found, self.results.layout, self.results.policy
+                batch, self._candidates, self._holders, cursor, self._found, self.results.layout, self.results.policy
             )
             if task != DONE:
                 return task
-            self._close()
+            self.close_batch()
 
     def _open(self, batch: BatchInput, event: int) -> None:
         """Find the candidates of the next events."""
         steps, messages = batch.steps, batch.messages
-        if self._all.n_filed:
-            self._all.ensure_terms(self.context.vocabulary.capacity)
+        if self.all_words.n_filed:
+            self.all_words.ensure_terms(self.context.vocabulary.capacity)
         end = min(event + _MOST_EVENTS, steps.arrivals.size)
         while True:
-            done, n = self._any.find(self._filed, steps, event, end, messages, self._pairs)
+            done, n = self.any_word.find(self.filed, steps, event, end, messages, self._pairs)
             if done > event:
                 break
             self._pairs = np.empty(2 * self._pairs.size, dtype=np.int64)
-        self._pairs, n = self._all.find(self._filed, steps, EventRange(event, done), messages, self._pairs, n)
-        pairs, first_extras = np.sort(self._pairs[:n]), np.full(steps.arrivals.size, NOBODY, dtype=np.int32)
-        read, moved = np.zeros(N_READ, dtype=np.int64), np.empty(n, dtype=np.int32)
+        self._pairs, n = self.all_words.find(self.filed, steps, EventRange(event, done), messages, self._pairs, n)
+        pairs, held = np.sort(self._pairs[:n]), self._pairs[:0]
+        if steps.withdrawn.size:
+            held = self._find_holders(batch, EventRange(event, done))
+        moved = np.empty(pairs.size + held.size, dtype=np.int32)
         self._batch = batch
-        self._candidates = CandidateBatch(
-            pairs, read, first_extras, self._extras, self._widened[:0], moved, done
-        )  # fmt: skip
+        self._candidates, self._holders = (self._run_of(found, moved, done) for found in (pairs, held))
 
-    def _close(self) -> None:
+    def _run_of(self, pairs: Longs, moved: Ints, end: int) -> CandidateBatch:
+        """The candidates of events up to `end`, none of which has happened."""
+        assert self._batch is not None
+        first_extras = np.full(self._batch.steps.arrivals.size, NOBODY, dtype=np.int32)
+        read = np.zeros(N_READ, dtype=np.int64)
+        return CandidateBatch(pairs, read, first_extras, self._extras, self._widened[:0], moved, end)
+
+    def _find_holders(self, batch: BatchInput, events: EventRange) -> Longs:
+        """Who may hold what is withdrawn in these events: pairs, in order."""
+        steps, messages = batch.steps.of_withdrawn(), batch.messages
+        while True:
+            done, n = self.any_word.find(self.filed, steps, *events, messages, self._pairs)
+            if done == events[1]:
+                break
+            self._pairs = np.empty(2 * self._pairs.size, dtype=np.int64)
+        self._pairs, n = self.all_words.find(self.filed, steps, events, messages, self._pairs, n)
+        return np.sort(self._pairs[:n])
+
+    def close_batch(self) -> None:
         """After a batch, let the indexes follow the ranges that have changed in it."""
-        candidates = self._candidates
+        candidates, holders = self._candidates, self._holders
         assert candidates is not None
-        self._n_verified += int(candidates.read[VERIFIED])
+        assert holders is not None
+        self._n_verified += int(candidates.read[VERIFIED] + holders.read[VERIFIED])
         slots = np.concatenate([candidates.moved[: candidates.read[N_MOVED]], np.array(self._grown, dtype=np.int32)])
         self._widened[self._grown] = 0
-        self._batch = self._candidates = None
+        self._batch = self._candidates = self._holders = None
         self._grown, self._n_extras = [], 0
         self._follow_ranges(slots)
 
     def _follow_ranges(self, slots: Ints) -> None:
         """Draw the boxes of ranges that shrank, and file again where finer cells will do."""
         moved = np.empty(slots.size, dtype=np.int32)
-        deepest = DeepestLevels(self._all.height, self._any.deepest(len(self.table)))
+        deepest = DeepestLevels(self.all_words.height, self.any_word.deepest(len(self.table)))
         n = redraw_boxes(
-            self._filed, self.table.layout, self.results.layout.buffers, slots, self.context.space.kernel_input,
+            self.filed, self.table.layout, self.results.layout.buffers, slots, self.context.space.kernel_input,
             deepest, moved,
         )  # fmt: skip
         if n:
@@ -173,38 +193,54 @@ class NearestEngine(KeptEngine):
         super().resume(slots, n_kept, messages, ranks)
         self._file(slots)
 
-    def _refill(self, slots: Ints, as_of: AsOf) -> None:
+    def refill(self, slots: Ints, as_of: AsOf) -> None:
         """Evaluate again, file by the new ranges, and compare these with the rest of the batch."""
-        super()._refill(slots, as_of)
+        super().refill(slots, as_of)
         self._file(slots)
-        if self._batch is None or self._candidates is None:
+        if self._batch is None or self._candidates is None or self._holders is None:
             return
         self._widened = with_room(self._widened, self.table.slots.capacity)
-        self._candidates = self._candidates._replace(widened=self._widened)
+        self._share_extras()
         for slot in slots.tolist():
             self._grown.append(slot)
-            while True:
-                n = add_extras(
-                    self._batch, self._candidates, self._filed, slot, len(self._grown), as_of.event, self._n_extras
-                )
-                if n != NEED_ROOM:
-                    break
-                self._extras = with_room(self._extras, 2 * self._extras.size)
-                self._candidates = self._candidates._replace(extras=self._extras)
-            self._n_extras = n
+            self._add_extras(slot, as_of.event, self._batch.steps.arrivals, arriving=True)
+            if self._batch.steps.withdrawn.size:
+                self._add_extras(slot, as_of.event, self._batch.steps.withdrawn, arriving=False)
+
+    def _share_extras(self) -> None:
+        """Let both sets of candidates see extras and growths as they are now."""
+        assert self._candidates is not None
+        assert self._holders is not None
+        self._candidates, self._holders = (
+            found._replace(extras=self._extras, widened=self._widened) for found in (self._candidates, self._holders)
+        )
+
+    def _add_extras(self, slot: int, event: int, coming: Ints, arriving: bool) -> None:
+        """Compare a range that has grown with what is left of the batch: with what arrives, or what is withdrawn."""
+        while True:
+            candidates = self._candidates if arriving else self._holders
+            assert self._batch is not None
+            assert candidates is not None
+            version = len(self._grown)
+            n = add_extras(self._batch, candidates, coming, self.filed, slot, version, event, self._n_extras)
+            if n != NEED_ROOM:
+                break
+            self._extras = with_room(self._extras, 2 * self._extras.size)
+            self._share_extras()
+        self._n_extras = n
 
     def check(self) -> None:
         super().check()
         assert not self._widened.any()
         assert self._candidates is None
         of_all, of_any = self._by_mode(self.table.used_slots)
-        self._all.check(self._filed, of_all)
-        self._any.check(self._filed, of_any)
+        self.all_words.check(self.filed, of_all)
+        self.any_word.check(self.filed, of_any)
 
     def stats(self) -> Stats:
-        own = self._filed[: self.table.slots.capacity].nbytes + self._widened.nbytes
+        own = self.filed[: self.table.slots.capacity].nbytes + self._widened.nbytes
         own += self._pairs.nbytes + self._extras.nbytes
-        shared, of_all, of_any = super().stats(), self._all.stats(), self._any.stats()
+        shared, of_all, of_any = super().stats(), self.all_words.stats(), self.any_word.stats()
         return {
             **shared,
             "candidates": self._n_verified,
@@ -215,19 +251,19 @@ class NearestEngine(KeptEngine):
 
     def refile(self) -> None:
         """File all subscriptions again, by the ranges that they have."""
-        self._start()
-        self._filed = with_room(self._filed, self.table.slots.capacity)
-        self._all.ensure_terms(self.context.vocabulary.capacity)
+        self.start()
+        self.filed = with_room(self.filed, self.table.slots.capacity)
+        self.all_words.ensure_terms(self.context.vocabulary.capacity)
         self._build_all()
         self._file_any(self._by_mode(self.table.used_slots)[1])
 
     def state(self) -> State:
-        own = {"verified": self._n_verified, "filed": self._filed}
-        return {**super().state(), **own, "all": self._all.state(), "any": self._any.state()}
+        own = {"verified": self._n_verified, "filed": self.filed}
+        return {**super().state(), **own, "all": self.all_words.state(), "any": self.any_word.state()}
 
     def load(self, state: State) -> None:
         super().load(state)
-        self._start()
-        self._n_verified, self._filed = state["verified"], state["filed"]
-        self._all.load(state["all"])
-        self._any.load(state["any"])
+        self.start()
+        self._n_verified, self.filed = state["verified"], state["filed"]
+        self.all_words.load(state["all"])
+        self.any_word.load(state["any"])

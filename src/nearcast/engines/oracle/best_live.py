@@ -24,10 +24,11 @@ def best_live(
         return np.zeros(0, np.int32), np.zeros(0)
     moment = Moment(last, clock, live.limits.newest, int(row["since"]))
     mode = BY_SCORE if kind == TOPK else ALL if row["mode"] == ALL_WORDS else ANY
-    question = Question(mode, float(row["x"]), float(row["y"]), min(limit, len(live.table)), 0.0, 1.0)
+    wanted = int(row["condition"]), layout.conditions
+    question = Question(mode, float(row["x"]), float(row["y"]), min(limit, len(live.table)), 0.0, 1.0, *wanted)
     if kind == TOPK:
         scale = layout.scales[slot]
-        question = question._replace(alpha=float(scale["share"]), norm=float(scale["norm"]))
+        question = question._replace(alpha=float(scale["alpha"]), norm=float(scale["norm"]))
         weights = layout.counts[start : start + n_terms] * idf[terms]
         return live.index.topk(live.table.layout, idf, question, terms, weights, moment)
     found, distances = live.index.nearest(live.table.layout, idf, question, terms, moment)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State
+from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.subscription_tables import PointTable, WithinTable
-from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats, net_matches
 from nearcast.engines.kept.engine import BatchInput, KeptEngine
 from nearcast.engines.kept.layout import AsOf
 from nearcast.engines.live_search import LiveSearch, matching_similar, matching_within
@@ -45,24 +46,38 @@ class _NotifierOracle:
         return self.context.space.kernel_input
 
     def publish(self, steps: Steps) -> Changes:
+        matched = self._matches(steps)
+        if not steps.withdrawn.size:
+            return matched
+        held, sequences = self._matches(steps.of_withdrawn()), self.context.live.table.layout.rows["sequence"]
+        return net_matches(held, matched, self.table.rows["since"], sequences)
+
+    def _matches(self, steps: Steps) -> Changes:
+        """Who matches the arrivals, all as ``+``."""
         table = self.table
         n_arrivals = int((steps.arrivals >= 0).sum()) if len(table) else 0
         if not n_arrivals:
             return NO_CHANGES
         size = max(_BATCH_ROOM, 2 * table.slots.capacity)
         room = Matches(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size))
-        live, vocabulary = self.context.live, self.context.vocabulary
+        vocabulary = self.context.vocabulary
+        messages, arrivals = self._rows_of(steps.arrivals)
+        own = steps._replace(arrivals=arrivals)
         found: list[tuple[Ints, Ints, Floats]] = []
         event = 0
         while event < steps.arrivals.size:
             event, n = self._match(
-                steps, event, live.table.layout, table.layout, self._space, vocabulary.idf, self._search.dense(), room
+                own, event, messages, table.layout, self._space, vocabulary.idf, self._search.dense(), room
             )
             found.append((room.events[:n].copy(), room.slots[:n].copy(), room.scores[:n].copy()))
         events, slots, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
         self._n_tried += n_arrivals * len(table)
         self._n_matched += events.size
         return Changes(events, slots, steps.arrivals[events], np.ones(events.size, np.int32), scores)
+
+    def _rows_of(self, arrivals: Ints) -> tuple[MessageLayout, Ints]:
+        """Rows of messages, and where each of them stands."""
+        return self.context.live.table.layout, arrivals
 
     def insert(self, slots: Ints) -> None:
         """Nothing is filed: every subscription is tried."""
@@ -106,6 +121,9 @@ class WithinOracle(_NotifierOracle):
     def __init__(self, table: WithinTable, context: EngineContext) -> None:
         super().__init__(table, context, match_within, matching_within)
 
+    def _rows_of(self, arrivals: Ints) -> tuple[MessageLayout, Ints]:
+        return self.context.live.table.with_patterns(arrivals)
+
 
 class SimilarOracle(_NotifierOracle):
     """`Similar` by brute force."""
@@ -131,7 +149,7 @@ class KeptOracle(KeptEngine):
         self._n_tried += int((steps.arrivals >= 0).sum()) * len(self.table)
         return super().publish(steps)
 
-    def _refill(self, slots: Ints, as_of: AsOf) -> None:
+    def refill(self, slots: Ints, as_of: AsOf) -> None:
         messages, context = self.context.live.table.layout, self.context
         for slot in slots.tolist():
             found, ranks = best_live(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from nearcast.columns.arena import Floats, Ints, Longs
+from nearcast.columns.conditions import NO_CONDITION, satisfies
 from nearcast.columns.regions import CIRCLE
 from nearcast.columns.scores import gather, scatter, shares_word
 from nearcast.engines.exact import NO_MATCH, rank, similarity, within_matches
-from nearcast.engines.kept.engine import FIND, FIND_ROOM, FOLLOW, STEP, BatchInput, note_found, run_events
+from nearcast.engines.kept.engine import FIND, FIND_ROOM, FOLLOW, STEP, BatchInput, message_of, note_found, run_events
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.regions import in_box
 
@@ -45,6 +46,10 @@ def match_within(
             # Handing a layout to a check costs 50 ns (2026-11-15), so what most subscriptions fail is asked right here.
             if row.region_kind != CIRCLE and not in_box(row.x0, row.y0, row.x1, row.y1, message.x, message.y):
                 continue
+            if row.condition != NO_CONDITION and not satisfies(
+                subscriptions.conditions, row.condition, messages.fields, slot
+            ):
+                continue
             if within_matches(subscriptions, subscription, message, space, dense):
                 out.events[n], out.slots[n], out.scores[n] = event, subscription, float("nan")
                 n += 1
@@ -70,6 +75,10 @@ def match_similar(
             row = subscriptions.rows[subscription]
             if row.expires <= steps.clocks[event]:
                 continue
+            if row.condition != NO_CONDITION and not satisfies(
+                subscriptions.conditions, row.condition, messages.fields, slot
+            ):
+                continue
             score = similarity(subscriptions, subscription, message, space, idf, dense)
             if score >= subscriptions.scales[subscription].tau:
                 out.events[n], out.slots[n], out.scores[n] = event, subscription, score
@@ -79,13 +88,13 @@ def match_similar(
 
 
 @kernel
-def find_everyone(kind: int, batch: BatchInput, event: int, found: Any) -> Any:
-    """Write every subscription that shares words with an arrival, as it asks for, and how it ranks the arrival.
+def find_everyone(kind: int, batch: BatchInput, event: int, message_slot: int, found: Any) -> Any:
+    """Write every subscription that shares words with a message, as it asks for, and how it ranks the message.
 
     Returns how many there are, or NEED_ROOM.
     """
     messages, subscriptions, idf, dense = batch.messages, batch.subscriptions, batch.idf, batch.dense
-    message = messages.rows[batch.steps.arrivals[event]]
+    message = messages.rows[message_slot]
     if found.slots.size < subscriptions.rows.size:
         return NEED_ROOM
     n = 0
@@ -95,6 +104,10 @@ def find_everyone(kind: int, batch: BatchInput, event: int, found: Any) -> Any:
         if row.expires <= batch.steps.clocks[event]:
             continue
         if not shares_word(subscriptions.terms, row.term_start, row.n_terms, dense):
+            continue
+        if row.condition != NO_CONDITION and not satisfies(
+            subscriptions.conditions, row.condition, messages.fields, message_slot
+        ):
             continue
         value = rank(kind, subscriptions, slot, message, batch.space, idf, dense)
         if value != NO_MATCH:
@@ -110,7 +123,7 @@ def take_events(kind: int, batch: Any, cursor: Longs, found: Any, results: Any, 
     while True:
         task = run_events(batch, batch.steps.arrivals.size, cursor, found, results, policy)
         if task == FIND:
-            n = find_everyone(kind, batch, cursor[STEP], found)
+            n = find_everyone(kind, batch, cursor[STEP], message_of(batch, cursor), found)
             if n == NEED_ROOM:
                 return FIND_ROOM
             note_found(cursor, n)

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
+from nearcast.columns.conditions import NO_CONDITION
 from nearcast.columns.times import FOREVER
 from nearcast.engines.similar.bounds import best_text, slack_for
 from nearcast.engines.similar.layout import (
     ALIVE,
     ANYWHERE,
+    ASKS,
     BOUND_SHIFT,
     BY_REGION,
     BY_TEXT,
@@ -61,7 +63,7 @@ def filed_range(words: Array, row: Any, scale: Any, kind: int, flat: int) -> tup
     Departs: words that suffice from any distance are filed apart from the regions, none of which could be skipped
     because of them; the other words, and the dummy word, are filed by region.
     """
-    n_terms, mode, delta, tau = row.n_terms, row.mode, scale.share, scale.tau
+    n_terms, mode, delta, tau = row.n_terms, row.mode, scale.delta, scale.tau
     flat = flat or n_terms > MOST_WORDS
     anywhere = prefix_end(words, n_terms, mode, delta, tau, 0.0)
     if kind == ANYWHERE and not flat:
@@ -112,12 +114,14 @@ def write_member(
     star = filed_range(words, row, scale, leaf.kind, flat)[2]
     member = index.members[leaf.member_start + at]
     member.x, member.y = wrap(row.x) if metric == HAVERSINE else row.x, row.y
-    member.share, member.tau, member.weight = scale.share, scale.tau, scale.weight
+    member.delta, member.tau, member.weight = scale.delta, scale.tau, scale.weight
     member.slot, member.word_start, member.mode = slot, leaf.n_words, row.mode
     member.n_anywhere = MOST_WORDS + 1
     if not flat:
-        member.n_anywhere = prefix_end(words, row.n_terms, row.mode, scale.share, scale.tau, 0.0)
+        member.n_anywhere = prefix_end(words, row.n_terms, row.mode, scale.delta, scale.tau, 0.0)
     member.state = ALIVE + (STAR if star else 0) + (ENDS if row.expires != FOREVER else 0)
+    if row.condition != NO_CONDITION:
+        member.state |= ASKS
     start = leaf.word_start + leaf.n_words
     for j in range(row.n_terms):
         index.terms[start + j] = (min(words[j].rank, MOST_RANKED - 1) << RANK_SHIFT) + words[j].term
@@ -133,7 +137,7 @@ def list_member(leaf: Any, row: Any, scale: Any, local: Any, space: Any, flags: 
 
     Paper: [STAMP] sections III-A, IV-B and V-A.
     """
-    words, n, mode, delta, tau = draft.words, row.n_terms, row.mode, scale.share, scale.tau
+    words, n, mode, delta, tau = draft.words, row.n_terms, row.mode, scale.delta, scale.tau
     base, end, star = filed_range(words, row, scale, leaf.kind, flags & FLAT)
     place = 1.0
     if flags & BY_REGION and leaf.kind == NEAR:
@@ -174,8 +178,8 @@ def least_bound(words: Array, row: Any, scale: Any, kind: int, flags: int) -> in
         return 0
     base, end, star = filed_range(words, row, scale, kind, flags & FLAT)
     if end > base:
-        return place_bound(scale.share, scale.tau, best_text(row.mode, words[base].suffix), slack_for(row.n_terms))
-    return place_bound(scale.share, scale.tau, 0.0, slack_for(0)) if star else FARTHEST
+        return place_bound(scale.delta, scale.tau, best_text(row.mode, words[base].suffix), slack_for(row.n_terms))
+    return place_bound(scale.delta, scale.tau, 0.0, slack_for(0)) if star else FARTHEST
 
 
 @allocating
@@ -333,7 +337,7 @@ def mark_dead(index: StampLayout, slots: Ints, touched: Longs) -> int:
             home = index.homes[slot].near if kind == NEAR else index.homes[slot].anywhere
             if home != NOWHERE:
                 leaf = index.leaves[home >> 16]
-                index.members[leaf.member_start + (home & LOCAL_MASK)].state &= STAR | ENDS
+                index.members[leaf.member_start + (home & LOCAL_MASK)].state &= STAR | ENDS | ASKS
                 leaf.n_dead += 1
                 touched[n] = home >> 16
                 n += 1

@@ -6,7 +6,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
 from nearcast.columns.subscription_tables import PointTable
-from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats, net_matches
 from nearcast.engines.live_search import LiveSearch, matching_similar
 from nearcast.engines.similar.candidates import COST, FILTER, VERIFY
 from nearcast.engines.similar.invariants import check_index
@@ -50,7 +50,7 @@ class SimilarStamp:
         self.table = table
         self.context = context
         self._search = LiveSearch(matching_similar, context)
-        self._index = StampIndex(context.space, settings or StampSettings())
+        self.index = StampIndex(context.space, settings or StampSettings())
         self._scratch = StampScratch(
             self._search.dense(), np.zeros(MARKS, np.uint8), np.zeros(1, dtype=PROBE), np.zeros(0, dtype=WORD),
             np.zeros(0, dtype=TOKEN), np.zeros(0, np.int32), np.zeros(MOST_MEMBERS + 1, np.int64),
@@ -61,15 +61,15 @@ class SimilarStamp:
 
     @property
     def settings(self) -> StampSettings:
-        return self._index.settings
+        return self.index.settings
 
     # Subscriptions
 
     def insert(self, slots: Ints) -> None:
-        self._index.insert(slots, self.table.layout, self.context.vocabulary.idf)
+        self.index.insert(slots, self.table.layout, self.context.vocabulary.idf)
 
     def remove(self, slots: Ints) -> None:
-        self._index.remove(slots, self.table.layout, self.context.vocabulary.idf)
+        self.index.remove(slots, self.table.layout, self.context.vocabulary.idf)
 
     def move(self, slots: Ints, before: Array) -> Changes:
         self.remove(slots)
@@ -77,7 +77,7 @@ class SimilarStamp:
         return self._search.moved(self.table.layout, slots, before)
 
     def reweighed(self) -> None:
-        self._index.clear()
+        self.index.clear()
         self.insert(self.table.used_slots)
 
     # Messages
@@ -85,16 +85,24 @@ class SimilarStamp:
     def publish(self, steps: Steps) -> Changes:
         if not len(self.table):
             return NO_CHANGES
+        matched = self._match(steps)
+        if not steps.withdrawn.size:
+            return matched
+        held, sequences = self._match(steps.of_withdrawn()), self.context.live.table.layout.rows["sequence"]
+        return net_matches(held, matched, self.table.rows["since"], sequences)
+
+    def _match(self, steps: Steps) -> Changes:
+        """Who matches the arrivals, all as ``+``."""
         messages = self.context.live.table.layout
         arrivals = steps.arrivals[steps.arrivals >= 0]
         if not arrivals.size:
             return NO_CHANGES
         self._prepare(int(messages.rows["n_terms"][arrivals].max()))
-        given = MatchInput(messages, self.table.layout, self.context.vocabulary.idf, self._index.space)
+        given = MatchInput(messages, self.table.layout, self.context.vocabulary.idf, self.index.space)
         found: list[tuple[Ints, Ints, Floats]] = []
         event = 0
         while event < steps.arrivals.size:
-            after, n = match_steps(steps, event, given, self._index.layout, self._scratch, self._room)
+            after, n = match_steps(steps, event, given, self.index.layout, self._scratch, self._room)
             if n:
                 found.append((self._room.events[:n].copy(), self._room.slots[:n].copy(), self._room.scores[:n].copy()))
             if after == event or (after < steps.arrivals.size and self._room.slots.size < _MOST_ROOM):
@@ -113,7 +121,7 @@ class SimilarStamp:
             dense=self._search.dense(),
             words=with_room(scratch.words, n_words + 1),
             tokens=with_room(scratch.tokens, n_words),
-            stack=with_room(scratch.stack, self._index.n_nodes + 2),
+            stack=with_room(scratch.stack, self.index.n_nodes + 2),
         )
         scratch.probe["strategy"] = _STRATEGIES[self.settings.strategy]
 
@@ -132,7 +140,7 @@ class SimilarStamp:
         self._search.check()
         assert not scratch.marks.any(), "words must be taken back between calls"
         assert not scratch.counts.any(), "counts must be taken back between leaves"
-        check_index(self._index, self.table.layout, self.table.used_slots, self.context.vocabulary.idf)
+        check_index(self.index, self.table.layout, self.table.used_slots, self.context.vocabulary.idf)
 
     def stats(self) -> Stats:
         counters = self._scratch.counters
@@ -145,20 +153,20 @@ class SimilarStamp:
         return {
             "engine": "stamp",
             **{name: int(counters[at]) for name, at in names.items()},
-            "regions": self._index.n_nodes,
-            "leaves": self._index.n_leaves,
-            "bytes": self._index.nbytes + sum(array.nbytes for array in arrays),
+            "regions": self.index.n_nodes,
+            "leaves": self.index.n_leaves,
+            "bytes": self.index.nbytes + sum(array.nbytes for array in arrays),
         }
 
     def state(self) -> State:
         return {
-            "index": self._index.state(),
+            "index": self.index.state(),
             "counters": self._scratch.counters,
         }
 
     def load(self, state: State) -> None:
-        self._index = StampIndex(self.context.space, self.settings)
-        self._index.load(state["index"])
+        self.index = StampIndex(self.context.space, self.settings)
+        self.index.load(state["index"])
         self._scratch.counters[:] = state["counters"]
 
 

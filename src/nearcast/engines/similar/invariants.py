@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
+from nearcast.columns.conditions import NO_CONDITION
 from nearcast.columns.subscription_tables import ENDED, PointLayout
 from nearcast.columns.times import FOREVER
 from nearcast.engines.similar.build import (
@@ -23,6 +24,7 @@ from nearcast.engines.similar.build import (
 from nearcast.engines.similar.layout import (
     ALIVE,
     ANYWHERE,
+    ASKS,
     EITHER,
     ENDS,
     FARTHEST,
@@ -177,12 +179,13 @@ def _check_leaf(index: StampIndex, number: int, subscriptions: PointLayout, idf:
         point = to_point(index.space.metric, row["x"], row["y"])
         for side, value in zip("xyz", point, strict=True):
             assert node[side + "0"] <= value <= node[side + "1"], "a place lies outside its box"
-        assert (member["y"], member["share"], member["weight"]) == (row["y"], scale["share"], scale["weight"]), (
+        assert (member["y"], member["delta"], member["weight"]) == (row["y"], scale["delta"], scale["weight"]), (
             "a member differs"
         )
         assert member["x"] == (wrap(row["x"]) if index.space.metric == HAVERSINE else row["x"]), "a place moved"
         assert member["tau"] == np.float32(scale["tau"]), "a threshold changed"
         assert bool(member["state"] & ENDS) == (row["expires"] != FOREVER), "whether it expires differs"
+        assert bool(member["state"] & ASKS) == (row["condition"] != NO_CONDITION), "whether it has a condition differs"
         start = leaf["word_start"] + member["word_start"]
         packed = layout.terms[start : start + row["n_terms"]]
         words, ranks = packed & TERM_MASK, packed >> RANK_SHIFT

@@ -57,14 +57,14 @@ LEAF = record(
 MEMBER = record(
     ("x", "f8"),  # its place, the longitude wrapped under haversine
     ("y", "f8"),
-    ("share", "f8"),  # delta
+    ("delta", "f8"),
     ("weight", "f8"),  # of its words
     ("tau", "f4"),  # rounded
     ("slot", "i4"),
     ("word_start", "i4"),  # counted from the words of its leaf; they end where those of the next member start
     ("n_anywhere", "u2"),  # how many of its first words suffice from any distance
     ("mode", "u1"),
-    ("state", "u1"),  # ALIVE, STAR, ENDS: bits
+    ("state", "u1"),  # ALIVE, STAR, ENDS, ASKS: bits
 )
 
 LIST = record(
@@ -82,6 +82,7 @@ BY_X, BY_Y, EITHER, LEAF_AXIS = range(4)
 NEAR, ANYWHERE = range(2)  # kinds of leaf, and the nodes that are their roots
 FLAT, BY_REGION, BY_TEXT = 1, 2, 4  # flags: no regions; region-aware prefixes; spatio-textual prefixes
 ALIVE, STAR, ENDS = 1, 2, 4  # a member was not removed; it is filed under the dummy word; it expires some day
+ASKS = 8  # it has a condition
 MOST_WORDS = 65534  # of a member that is filed by region
 FARTHEST = 256  # above every bound
 NO_TERM = -1
@@ -129,6 +130,7 @@ PROBE = record(
     ("metric", "i4"),
     ("n_terms", "i4"),
     ("event", "i4"),
+    ("message", "i4"),  # its slot
     ("strategy", "i4"),
 )
 

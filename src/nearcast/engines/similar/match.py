@@ -113,6 +113,7 @@ def match_steps(
             continue
         message = given.messages.rows[steps.arrivals[event]]
         prepare_message(given, message, event, steps.clocks[event], scratch)
+        scratch.probe[0].message = steps.arrivals[event]
         end = n
         for root in (NEAR, ANYWHERE):
             if end != NEED_ROOM:

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints
+from nearcast.columns.conditions import satisfies
 from nearcast.columns.scores import similar_score
 from nearcast.engines.exact import similarity_of
 from nearcast.engines.similar.layout import (
     ALIVE,
+    ASKS,
     BOUND_SHIFT,
     ENDS,
     FARTHEST,
@@ -105,7 +107,7 @@ def filter_by_place(index: StampLayout, leaf: Any, n_chosen: int, scratch: Stamp
             continue
         place = member_similarity(member, probe)
         text = most_text(member, words_end(members, leaf, local) - member.word_start, probe)
-        if place * FARTHEST < bound or similar_score(member.share, text, place) < float(member.tau) - _ROUNDED:
+        if place * FARTHEST < bound or similar_score(member.delta, text, place) < float(member.tau) - _ROUNDED:
             continue
         prefetch(terms, leaf.word_start + member.word_start)
         near[n].local, near[n].place = local, place
@@ -149,7 +151,7 @@ def verify_candidates(
     before = n
     probe, near, dense, marks = scratch.probe[0], scratch.near, scratch.dense, scratch.marks
     members, terms, start, kind = index.members, index.terms, leaf.member_start, leaf.kind
-    rows, scales, row_terms, _ = given.subscriptions
+    rows, scales, row_terms, _, conditions = given.subscriptions
     idf, space = given.idf, given.space
     events, slots, scores = out.events, out.slots, out.scores
     for i in range(n_near):
@@ -170,7 +172,7 @@ def verify_candidates(
             weight = ordered_weight(terms, leaf.word_start + member.word_start, n_words, idf, dense, scratch.ranked)
         mode, tau = np.int32(member.mode), float(member.tau)
         text = tsim(mode, weight, n_shared, member.weight, probe.weight, np.int32(n_words), probe.n_terms)
-        score = similar_score(member.share, text, near[i].place)
+        score = similar_score(member.delta, text, near[i].place)
         if score < tau - _ROUNDED:
             continue
         unordered = n_shared > _ANY_ORDER and n_words > MOST_RANKED
@@ -179,6 +181,10 @@ def verify_candidates(
             score = similarity_of(row, scale, row_terms, message, space, idf, dense)
             if score < scale.tau or row.expires <= probe.clock:
                 continue
+        if member.state & ASKS != 0 and not satisfies(
+            conditions, rows[member.slot].condition, given.messages.fields, probe.message
+        ):
+            continue
         events[n], slots[n], scores[n] = probe.event, member.slot, score
         n += 1
     scratch.counters[N_ANSWERS] += n - before

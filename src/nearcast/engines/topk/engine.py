@@ -57,14 +57,15 @@ class TopKSkype(KeptEngine):
             self._file(elsewhere)
         return super().fill(slots)
 
-    def _refill(self, slots: Ints, as_of: AsOf) -> None:
-        super()._refill(slots, as_of)
+    def refill(self, slots: Ints, as_of: AsOf) -> None:
+        super().refill(slots, as_of)
         self.index.refile(slots, self.table.layout, self.context.vocabulary.idf, self.results.layout.buffers)
 
     def publish(self, steps: Steps) -> Changes:
         if not len(self.table):
             return NO_CHANGES
-        n_terms = self.context.live.table.layout.rows["n_terms"][steps.arrivals[steps.arrivals >= 0]]
+        messages = np.concatenate([steps.arrivals, steps.withdrawn])
+        n_terms = self.context.live.table.layout.rows["n_terms"][messages[messages >= 0]]
         most = int(n_terms.max(initial=0))
         old = self._probe
         self._probe = Probe(
@@ -84,8 +85,8 @@ class TopKSkype(KeptEngine):
         )  # fmt: skip
         return task
 
-    def _grow_found(self) -> None:
-        super()._grow_found()
+    def grow_found(self) -> None:
+        super().grow_found()
         self._probe = self._probe._replace(candidates=np.zeros(2 * self._probe.candidates.size, CANDIDATE))
 
     def check(self) -> None:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs
-from nearcast.engines.kept.engine import FIND, FIND_ROOM, FOLLOW, STEP, BatchInput, Found, note_found, run_events
+from nearcast.engines.kept.engine import (
+    FIND,
+    FIND_ROOM,
+    FOLLOW,
+    STEP,
+    BatchInput,
+    Found,
+    message_of,
+    note_found,
+    run_events,
+)
 from nearcast.engines.kept.layout import MOVED, N_TOUCHED, ResultLayout
 from nearcast.engines.topk.groups import refile
 from nearcast.engines.topk.keys import floor_of
@@ -39,7 +49,7 @@ def take_events(
     while True:
         task = run_events(batch, batch.steps.arrivals.size, cursor, found, results, policy)
         if task == FIND:
-            n = find(index, batch, cursor[STEP], shape.prune_groups, probe, found)
+            n = find(index, batch, cursor[STEP], message_of(batch, cursor), shape.prune_groups, probe, found)
             if n == NEED_ROOM:
                 return FIND_ROOM
             note_found(cursor, n)

@@ -66,7 +66,7 @@ def face_of(face: Any, row: Any, scale: Any, floor: float, metric: int) -> None:
     """Write what the filter reads of a subscription: all keys and bounds are taken from it, never from the table."""
     x, y, z = point_of(metric, row.x, row.y)
     face.x, face.y, face.z = np.float32(x), np.float32(y), np.float32(z)
-    face.floor, face.alpha = floor_of(floor), np.float32(scale.share)
+    face.floor, face.alpha = floor_of(floor), np.float32(scale.alpha)
 
 
 @kernel

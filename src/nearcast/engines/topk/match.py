@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs
+from nearcast.columns.conditions import NO_CONDITION, satisfies
 from nearcast.columns.scores import gather, scatter
 from nearcast.engines.exact import TOPK, rank
 from nearcast.engines.topk.keys import bit_of, comes_before, n_bits, point_of
@@ -217,15 +218,15 @@ def scan_word(
 
 
 @kernel
-def verify(batch: Any, event: int, candidates: Array, words: Ints, found: Any) -> int:
+def verify(batch: Any, event: int, slot: int, candidates: Array, words: Ints, found: Any) -> int:
     """Write the candidates whose buffers the message enters, and its ranks; returns their number.
 
     A subscription is taken by the first word that it shares, since what that word lets pass no other need look at.
     `words` are those of the message, the rarest first; the message is scattered.
     """
     idf, dense, clock = batch.idf, batch.dense, batch.steps.clocks[event]
-    message = batch.messages.rows[batch.steps.arrivals[event]]
-    rows, scales, terms, counts = batch.subscriptions
+    message = batch.messages.rows[slot]
+    rows, scales, terms, counts, conditions = batch.subscriptions
     n = 0
     for i in range(candidates.size):
         if i + 2 * _AHEAD < candidates.size:
@@ -252,7 +253,9 @@ def verify(batch: Any, event: int, candidates: Array, words: Ints, found: Any) -
         scale = scales[candidate.slot]
         text = dot / (scale.norm * message.norm)
         floor = np.float64(candidate.floor)
-        if scale.share * candidate.near + (1.0 - scale.share) * text + _LOOSE < floor:
+        if scale.alpha * candidate.near + (1.0 - scale.alpha) * text + _LOOSE < floor:
+            continue
+        if row.condition != NO_CONDITION and not satisfies(conditions, row.condition, batch.messages.fields, slot):
             continue
         value = rank(TOPK, batch.subscriptions, candidate.slot, message, batch.space, idf, dense)
         if value >= floor:  # a little below that of the buffer, which has the last word
@@ -262,10 +265,12 @@ def verify(batch: Any, event: int, candidates: Array, words: Ints, found: Any) -
 
 
 @kernel
-def find(index: SubscriptionLayout, batch: Any, event: int, prune_groups: bool, probe: Probe, found: Any) -> int:
-    """Write who may want the arrival of an event, and how it ranks; returns their number, or NEED_ROOM."""
+def find(
+    index: SubscriptionLayout, batch: Any, event: int, slot: int, prune_groups: bool, probe: Probe, found: Any
+) -> int:
+    """Write who may want, or hold, the message of a slot, and how it ranks; returns their number, or NEED_ROOM."""
     messages, space, idf, dense = batch.messages, batch.space, batch.idf, batch.dense
-    message = messages.rows[batch.steps.arrivals[event]]
+    message = messages.rows[slot]
     sort_words(messages, message, idf, probe)
     measure_rests(probe, message.n_terms)
     x, y, z = point_of(space.metric, message.x, message.y)
@@ -281,7 +286,7 @@ def find(index: SubscriptionLayout, batch: Any, event: int, prune_groups: bool, 
         return NEED_ROOM
     scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
     index.work[CANDIDATES] += n
-    n = verify(batch, event, probe.candidates[:n], probe.words, found)
+    n = verify(batch, event, slot, probe.candidates[:n], probe.words, found)
     gather(messages.terms, message.term_start, message.n_terms, dense)
     index.work[VERIFIED] += n
     return n

@@ -101,8 +101,8 @@ class ApTree:
         self.n_splits = self.n_merges = self.n_rebuilds = 0
         self._built_with_sample = False  # was the sample full when the root was built?
         self._building = TreeBuilder(settings.fanout)
-        self.work = _new_work(1024)
-        self._rebuild: Rebuild | None = None
+        self.work = new_work(1024)
+        self.rebuild: Rebuild | None = None
         self._n_rows_earned = 0  # rows, since the last rebuild began
 
     @property
@@ -112,7 +112,7 @@ class ApTree:
     @property
     def rebuilding(self) -> bool:
         """Is a subtree being built again?"""
-        return self._rebuild is not None
+        return self.rebuild is not None
 
     @property
     def since(self) -> int:
@@ -138,8 +138,8 @@ class ApTree:
         table, slots, since = self.table, self.table.used_slots, self.since
         self.order = WordOrder.of(table, self.recent, self.order.ranks.size)
         self.arrays = TreeArrays(int(self.layout.heads[VERSION]))
-        self.work = _new_work(1024)
-        self._rebuild, self._built_with_sample = None, self.recent.full
+        self.work = new_work(1024)
+        self.rebuild, self._built_with_sample = None, self.recent.full
         entries = self.order.entries(table, table.layout.rows[slots], slots)
         self._building.adopt(entries)
         lists = self.lists
@@ -193,7 +193,17 @@ class ApTree:
         self._merge()
         self.velocities.forget(slots)
         if self.n_entries == 0:  # nothing matches now, so that nothing could be listed
-            self.arrays, self._rebuild = TreeArrays(int(self.layout.heads[VERSION])), None
+            self.arrays, self.rebuild = TreeArrays(int(self.layout.heads[VERSION])), None
+
+    def unrank(self, patterns: Ints) -> None:
+        """Take the ranks from terms that are new patterns, which hold for messages that did not come by these ranks.
+
+        A term has a rank already if it was another pattern's, or a word's, before it was freed.
+        """
+        if patterns.size:
+            self.order.unrank(patterns)
+            if self.rebuild is not None:
+                self.rebuild.order.unrank(patterns)
 
     def _remove(self, entries: Array, origin: int, ranks: Ints) -> None:
         limits, done = self.limits, 0
@@ -220,8 +230,8 @@ class ApTree:
         self._merge()
 
     def _note_changed(self, slots: Ints) -> None:
-        if self._rebuild is not None:
-            self._rebuild.changed.append(slots)
+        if self.rebuild is not None:
+            self.rebuild.changed.append(slots)
 
     def make_room(self, code: int) -> None:
         """Make room of the kind that a kernel asked for."""
@@ -236,7 +246,7 @@ class ApTree:
             self.arrays.make_room(leaves=n_leaves + 1024, held=n_held + max(4096, self.n_entries // 8))
 
     def _grow_path(self) -> None:
-        self.work = _new_work(2 * self.work.path.size, self.work)
+        self.work = new_work(2 * self.work.path.size, self.work)
 
     # Leaves that split, nodes that merge
 
@@ -261,8 +271,8 @@ class ApTree:
         since = self.since
         for part in np.unique(self._take_todo(UNDERFULL)).tolist():
             if self.layout.parts["child"][part] >= 0 and self.layout.parts["now"][part] < self.settings.leaf // 2:
-                if self._rebuild is not None and self._is_below(self._rebuild.part, part):
-                    self._abandon_rebuild(self._rebuild.shadow)
+                if self.rebuild is not None and self._is_below(self.rebuild.part, part):
+                    self._abandon_rebuild(self.rebuild.shadow)
                 self._hang(part, self._take_down(part), since)
                 self.n_merges += 1
 
@@ -299,16 +309,16 @@ class ApTree:
     def maintain(self, n_events: int) -> None:
         """Do some upkeep after a call of `n_events` events: continue a rebuild, or begin one that is due."""
         self._n_rows_earned += _ROWS_EARNED * n_events
-        if self._rebuild is None:
+        if self.rebuild is None:
             part = self._find_drifted()
             if part is not None:
-                self._begin_rebuild(part)
-        if self._rebuild is not None:
+                self.begin_rebuild(part)
+        if self.rebuild is not None:
             least, most = _ROWS_PER_CALL
             n_rows = min(most, max(least, _ROWS_PER_EVENT * n_events))
-            self._rebuild.order.ensure_terms(self.order.ranks.size)
-            if self._rebuild.step(self.arrays, self.table, n_rows, self.work.path):
-                self._finish_rebuild(self._rebuild)
+            self.rebuild.order.ensure_terms(self.order.ranks.size)
+            if self.rebuild.step(self.arrays, self.table, n_rows, self.work.path):
+                self._finish_rebuild(self.rebuild)
         if self.lists is not None:
             self.lists.maintain(self.arrays, self.order, n_events)
 
@@ -330,19 +340,19 @@ class ApTree:
                 worst, weight = part, int(parts["now"][part])
         return worst
 
-    def _begin_rebuild(self, part: int) -> None:
+    def begin_rebuild(self, part: int) -> None:
         """Begin to build the subtree of a part again; a new root ranks words again."""
         order = WordOrder.of(self.table, self.recent, self.order.ranks.size) if part == ROOT else self.order
         sample = self.recent.ranked(order.ranks)
-        self._rebuild = Rebuild(self.arrays, part, order, self._plan(self.since), sample)
+        self.rebuild = Rebuild(self.arrays, part, order, self._plan(self.since), sample)
         self._built_with_sample, self._n_rows_earned = self._built_with_sample or part == ROOT, 0
         if part != ROOT:
-            stack = self._rebuild.builder.stack(int(self.layout.parts["now"][part]))
-            self._rebuild.collected(self._collect(part, _ALL_SLOTS, stack))
+            stack = self.rebuild.builder.stack(int(self.layout.parts["now"][part]))
+            self.rebuild.collected(self._collect(part, _ALL_SLOTS, stack))
 
     def _finish_rebuild(self, rebuild: Rebuild) -> None:
         """Bring the new subtree up to date, and let it take the place of the old one."""
-        self._rebuild = None
+        self.rebuild = None
         part, shadow, order, table = rebuild.part, rebuild.shadow, rebuild.order, self.table
         order.ensure_terms(self.order.ranks.size)
         changed = np.unique(np.concatenate([np.zeros(0, np.int32), *rebuild.changed]))
@@ -373,7 +383,7 @@ class ApTree:
 
     def _abandon_rebuild(self, shadow: int) -> None:
         """Discard a subtree that is not complete, which hangs below this spare part."""
-        self._rebuild = None
+        self.rebuild = None
         self._clear(shadow)
         replace_subtree(self.layout, shadow, shadow, 0)
 
@@ -381,7 +391,7 @@ class ApTree:
 
     @property
     def nbytes(self) -> int:
-        rebuild = self._rebuild.builder.nbytes if self._rebuild is not None else 0
+        rebuild = self.rebuild.builder.nbytes if self.rebuild is not None else 0
         work = sum(array.nbytes for array in self.work)
         ranks = self.order.ranks.nbytes
         return self.arrays.nbytes + ranks + self.recent.nbytes + self._building.nbytes + rebuild + work
@@ -395,8 +405,8 @@ class ApTree:
             "velocities": self.velocities.state(),
             "entries": self.n_entries,
             "earned": self._n_rows_earned,
-            "informed": self._built_with_sample and (self._rebuild is None or self._rebuild.part != ROOT),
-            "shadow": NOTHING if self._rebuild is None else self._rebuild.shadow,
+            "informed": self._built_with_sample and (self.rebuild is None or self.rebuild.part != ROOT),
+            "shadow": NOTHING if self.rebuild is None else self.rebuild.shadow,
             "splits": self.n_splits,
             "merges": self.n_merges,
             "rebuilds": self.n_rebuilds,
@@ -414,7 +424,7 @@ class ApTree:
             self._abandon_rebuild(int(state["shadow"]))
 
 
-def _new_work(size: int, old: Work | None = None) -> Work:
+def new_work(size: int, old: Work | None = None) -> Work:
     """Scratch of this size; what is to be done is carried over."""
     longs = (np.zeros(n, np.int64) for n in (3, _DEFERRED_ROOM, 1))
     work = Work._make([*(np.zeros(size, np.int32) for _ in range(6)), *longs])

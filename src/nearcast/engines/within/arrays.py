@@ -42,6 +42,7 @@ from nearcast.engines.within.layout import (
     UNRANKED,
     UP_TO,
     VERSION,
+    WORD_BITS,
     TreeLayout,
 )
 from nearcast.engines.within.paths import word_at
@@ -104,7 +105,7 @@ def read_entry(tree: TreeLayout, at: int, entry: Any) -> None:
     held, sides, words = tree.held[at], tree.sides, tree.words
     entry.x0, entry.y0, entry.x1, entry.y1 = sides[0, at], sides[1, at], sides[2, at], sides[3, at]
     entry.slot, entry.tags = held.slot, held.tags
-    first, n_words = N_STEERING * at, held.tags >> N_WORDS
+    first, n_words = N_STEERING * at, held.tags >> N_WORDS & WORD_BITS
     entry.word0 = words[first]
     entry.word1 = words[first + 1] if n_words > 1 else NO_WORD
     entry.word2 = words[first + 2] if n_words > 2 else NO_WORD

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, record, with_room
+from nearcast.columns.field_columns import LIST
+from nearcast.columns.field_values import n_fields
 from nearcast.columns.message_table import MessageLayout
 from nearcast.engines.within.build.space_grid import cell_of
 from nearcast.engines.within.layout import (
@@ -61,10 +63,12 @@ REACHED = record(  # a leaf that a probe reaches
 class DescentInput(NamedTuple):
     """Messages that go down a tree, and what their way depends on."""
 
-    slots: Ints  # int32[]: which; none where negative
-    messages: MessageLayout
+    slots: Ints  # int32[]: which of the rows of `messages`; none where negative
+    messages: MessageLayout  # phrases and prefixes among their words
     ranks: Ints  # int32[n_terms]
     metric: int
+    stored: Ints  # int32[]: beside `slots`, where each is stored
+    rows: Array  # MESSAGE[]: all that are stored
 
 
 class Frontier(NamedTuple):
@@ -136,6 +140,8 @@ def sort_keys(keys: Longs, start: int, end: int) -> None:
 def write_probes(descent: DescentInput, first: int, end: int, frontier: Frontier) -> int:
     """Write the probes of the messages from `first` to `end`, with those words that a subscription asks for; how many.
 
+    Keys of fields count as words here.
+
     NEED_ROOM if they have too many words.
     """
     rows, terms, ranks, keys, probes = (
@@ -145,19 +151,26 @@ def write_probes(descent: DescentInput, first: int, end: int, frontier: Frontier
         frontier.keys,
         frontier.probes,
     )
-    slots, wraps = descent.slots, descent.metric == HAVERSINE
+    slots, wraps, fields = descent.slots, descent.metric == HAVERSINE, descent.messages.fields
     n, n_keys = 0, 0
     for event in range(first, end):
         if slots[event] < 0:
             continue
         message = rows[slots[event]]
-        if n_keys + message.n_terms > keys.size:
+        n_values = n_fields(fields, slots[event])
+        if n_keys + message.n_terms + n_values > keys.size:
             return NEED_ROOM
         start = n_keys
         for i in range(message.term_start, message.term_start + message.n_terms):
             rank = np.int64(ranks[terms[i]])
             if rank != UNRANKED:
                 keys[n_keys] = rank << 32 | terms[i]
+                n_keys += 1
+        for i in range(n_values):
+            value = fields.values[fields.spans[slots[event]].start + i]
+            rank = np.int64(ranks[value.key])
+            if rank != UNRANKED and value.type != LIST:
+                keys[n_keys] = rank << 32 | value.key
                 n_keys += 1
         sort_keys(keys, start, n_keys)
         # Circles are filed by wrapped longitudes, boxes and polygons by given ones: where they differ, look under both.

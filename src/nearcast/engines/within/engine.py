@@ -6,7 +6,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
 from nearcast.columns.subscription_tables import WithinTable
-from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats, net_matches
 from nearcast.engines.within.ap_tree import ApTree
 from nearcast.engines.within.descend import CHUNK, NEED_FRONTIER, DescentInput, grown_frontier, new_frontier, with_terms
 from nearcast.engines.within.invariants import check_lists, check_tree
@@ -52,13 +52,14 @@ class WithinApTree:
         self.tree = ApTree(table, context, self.settings)
         self.answers = MoveAnswers(self.tree)
         self._n_messages = 0
-        self._room = new_match_room(4096 if self.tree.lists is not None else 0)
+        self.room = new_match_room(4096 if self.tree.lists is not None else 0)
         self._frontier = new_frontier()
         self._signs, self._scores = np.zeros(0, np.int32), np.zeros(0)  # of every change: ``+``, and no score
 
     def insert(self, slots: Ints) -> None:
         tree = self.tree
         tree.order.ensure_terms(self.context.vocabulary.capacity)
+        tree.unrank(self.context.vocabulary.patterns.take_new())
         if slots.size > tree.n_entries:
             tree.build()
         else:
@@ -73,48 +74,61 @@ class WithinApTree:
             self.tree.lists.observe(steps)
         if not len(self.table) or not steps.arrivals.size:
             return NO_CHANGES
+        live, tree = self.context.live, self.tree
+        tree.order.ensure_terms(self.context.vocabulary.capacity)
+        changes = self._match(steps, 1)
+        if steps.withdrawn.size:
+            sequences = live.table.layout.rows["sequence"]
+            held = self._match(steps.of_withdrawn(), -1)
+            changes = net_matches(held, changes, self.table.rows["since"], sequences)
+        n_arrived = int((steps.arrivals >= 0).sum())
+        self._n_messages += n_arrived
+        tree.velocities.observe(n_arrived, 0, len(self.table))
+        tree.maintain(steps.arrivals.size)
+        return changes
+
+    def _match(self, steps: Steps, sign: int) -> Changes:
+        """Who matches the arrivals, all as ``+``; a negative sign says that they are withdrawn, and never listed."""
         live, vocabulary, tree = self.context.live, self.context.vocabulary, self.tree
-        tree.order.ensure_terms(vocabulary.capacity)
         room = self._ready()
         space = self.context.space
-        descent = DescentInput(steps.arrivals, live.table.layout, tree.order.ranks, space.metric_code)
-        verify = VerifyInput(self.table.layout, steps.clocks, space.kernel_input, vocabulary.idf)
+        messages, arrivals = live.table.with_patterns(steps.arrivals)
+        stored = live.table.layout.rows
+        descent = DescentInput(arrivals, messages, tree.order.ranks, space.metric_code, steps.arrivals, stored)
+        verify = VerifyInput(self.table.layout, steps.clocks, space.kernel_input, vocabulary.idf, sign)
         found: list[tuple[Ints, Ints, Ints]] = []
         event = 0
         while True:
             first = event
             event, n, n_visits, shortage = match_many(tree.layout, descent, verify, first, self._frontier, room)
             found.append((room.events[:n].copy(), room.slots[:n].copy(), room.arrivals[:n].copy()))
-            if tree.lists is not None:
+            if tree.lists is not None and sign > 0:
                 tree.lists.add_visits(tree.arrays, room, n_visits)
             if shortage == DONE:
                 break
             if shortage == NEED_FRONTIER:
                 self._frontier = grown_frontier(self._frontier)
             elif shortage == NEED_FOUND or event < first + CHUNK:  # a chunk that is begun again finds its leaves again
-                room = self._room = grown_match_room(room, shortage)
-        tree.recent.observe(live.table.layout, steps.arrivals)
-        n_arrived = int((steps.arrivals >= 0).sum())
-        self._n_messages += n_arrived
-        tree.velocities.observe(n_arrived, 0, len(self.table))
-        tree.maintain(steps.arrivals.size)
-        events, slots, messages = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
+                room = self.room = grown_match_room(room, shortage)
+        if sign > 0:
+            tree.recent.observe(messages, arrivals)
+        events, slots, matched = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
         n = events.size
         if n > self._signs.size:
             self._signs, self._scores = np.ones(n, np.int32), np.full(n, np.nan)
-        return Changes(events, slots, messages, self._signs[:n], self._scores[:n])
+        return Changes(events, slots, matched, self._signs[:n], self._scores[:n])
 
     def _ready(self) -> MatchRoom:
         """Make room for all terms, and for all subscriptions once any has several clauses."""
-        room, n_terms = self._room, self.context.vocabulary.idf.size
+        room, n_terms = self.room, self.context.vocabulary.idf.size
         n_stamps = self.table.slots.capacity if self.tree.n_entries > len(self.table) else 0
         self._frontier = with_terms(self._frontier, self.tree.order.ranks.size)
-        self._room = room._replace(
+        self.room = room._replace(
             present=with_room(room.present, n_terms),
             dense=self.answers.search.dense(),
             stamps=with_room(room.stamps, n_stamps),
         )
-        return self._room
+        return self.room
 
     def fill(self, slots: Ints) -> Changes:
         return self.answers.fill(slots)
@@ -140,8 +154,8 @@ class WithinApTree:
         check_lists(self.tree)
 
     def stats(self) -> Stats:
-        counters, n, tree = self._room.counters, max(1, self._n_messages), self.tree
-        scratch = (*self._room, *self._frontier, self._signs, self._scores)
+        counters, n, tree = self.room.counters, max(1, self._n_messages), self.tree
+        scratch = (*self.room, *self._frontier, self._signs, self._scores)
         at = {
             "leaves": VISITED_LEAVES, "touched": TOUCHED, "candidates": CANDIDATES, "verified": VERIFIED,
             "matched": MATCHED,
@@ -164,14 +178,14 @@ class WithinApTree:
 
     def state(self) -> State:
         return {
-            "tree": self.tree.state(), "messages": self._n_messages, "counters": self._room.counters,
+            "tree": self.tree.state(), "messages": self._n_messages, "counters": self.room.counters,
             "visited": self._frontier.n_visited,
         }  # fmt: skip
 
     def load(self, state: State) -> None:
         self.tree.load(state["tree"])
         self._n_messages = int(state["messages"])
-        self._room = self._room._replace(counters=state["counters"].copy())
+        self.room = self.room._replace(counters=state["counters"].copy())
         self._frontier = self._frontier._replace(n_visited=state["visited"].copy())
 
 

@@ -7,9 +7,21 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
+from nearcast.columns.conditions import NO_CONDITION, ConditionLayout
 from nearcast.columns.regions import BOX
 from nearcast.columns.times import FOREVER
-from nearcast.engines.within.layout import MANY, MORTAL, N_STEERING, N_WORDS, NO_WORD, PLAIN, UNRANKED
+from nearcast.engines.within.layout import (
+    ASKS,
+    CONDITION_BITS,
+    LARGEST_SHORT,
+    MANY,
+    MORTAL,
+    N_STEERING,
+    N_WORDS,
+    NO_WORD,
+    PLAIN,
+    UNRANKED,
+)
 from nearcast.jit import kernel
 from nearcast.space.rounding import above, below
 
@@ -25,8 +37,8 @@ def n_clauses(rows: Array, clauses: Ints) -> int:
     """Number of clauses of all these subscriptions."""
     n = 0
     for i in range(rows.size):
-        at = rows[i].clause_start
-        end = at + rows[i].clause_size
+        at = rows[i].filed_start
+        end = at + rows[i].filed_size
         while at < end:
             at = next_clause(clauses, at)
             n += 1
@@ -37,8 +49,8 @@ def n_clauses(rows: Array, clauses: Ints) -> int:
 def rank_words(rows: Array, clauses: Ints, ranks: Ints, lowest: int) -> int:
     """Give a rank to every positive word that has none: it is the rarest so far. Returns the lowest rank then."""
     for i in range(rows.size):
-        at = rows[i].clause_start
-        end = at + rows[i].clause_size
+        at = rows[i].filed_start
+        end = at + rows[i].filed_size
         while at < end:
             for j in range(at + 2, at + 2 + clauses[at]):
                 if ranks[clauses[j]] == UNRANKED:
@@ -53,8 +65,8 @@ def count_terms(table: Any, slots: Ints, counts: Longs) -> None:
     """Add to counts[term] the number of clauses of these subscriptions that ask for it."""
     clauses = table.clauses
     for slot in slots:
-        at = table.rows[slot].clause_start
-        end = at + table.rows[slot].clause_size
+        at = table.rows[slot].filed_start
+        end = at + table.rows[slot].filed_size
         while at < end:
             for j in range(at + 2, at + 2 + clauses[at]):
                 counts[clauses[j]] += 1
@@ -84,14 +96,16 @@ def put_words(entry: Any, clauses: Ints, first: int, n: int, ranks: Ints) -> Non
 
 
 @kernel
-def make_entries(rows: Array, slots: Ints, clauses: Ints, ranks: Ints, out: Array) -> int:
+def make_entries(rows: Array, slots: Ints, clauses: Ints, conditions: ConditionLayout, ranks: Ints, out: Array) -> int:
     """Write the entries of subscriptions; `rows[i]` is the row of slots[i], as it is or was."""
     n = 0
     for i in range(rows.size):
         row = rows[i]
-        at = row.clause_start
-        end = at + row.clause_size
+        at = row.filed_start
+        end = at + row.filed_size
         first = n
+        keyed = row.filed_start != row.clause_start
+        asks = row.condition != NO_CONDITION and not (keyed and conditions.rows[row.condition].decided)
         while at < end:
             entry = out[n]
             wraps = row.x0 > row.x1
@@ -106,6 +120,10 @@ def make_entries(rows: Array, slots: Ints, clauses: Ints, ranks: Ints, out: Arra
                 tags |= PLAIN
             if row.expires != FOREVER:
                 tags |= MORTAL
+            if asks or (row.condition != NO_CONDITION and n_words > N_STEERING):
+                tags |= ASKS
+                if row.condition <= LARGEST_SHORT:
+                    tags |= row.condition << CONDITION_BITS
             entry.tags = tags
             at = next_clause(clauses, at)
             n += 1

@@ -94,7 +94,9 @@ def check_lists(tree: ApTree) -> None:
     assert all(end <= start for (_, end), (start, _) in pairwise(taken)), "ranges do not overlap"
     frontier = with_terms(new_frontier(), tree.order.ranks.size)
     slots = context.live.table.live_slots
-    descent = DescentInput(slots, messages, tree.order.ranks, context.space.metric_code)
+    ranks, metric = tree.order.ranks, context.space.metric_code
+    expanded, own = context.live.table.with_patterns(slots)
+    descent = DescentInput(own, expanded, ranks, metric, slots, messages.rows)
     for first in range(0, slots.size, CHUNK):
         while (n := find_leaves(layout, descent, first, min(first + CHUNK, slots.size), ROOT, frontier)) == NEED_ROOM:
             frontier = grown_frontier(frontier)

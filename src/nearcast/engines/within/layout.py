@@ -75,10 +75,14 @@ BLUR, TINY = 2.4e-7, 1e-37  # a float32 box is off by less than this share of a 
 N_STEERING = 4  # words kept inline; a clause's other words are only verified
 
 CLAUSE = 0xFF  # the number of the clause
-PLAIN = 0x100  # a box and all words are inline, nothing is negated: the entry itself decides
+PLAIN = 0x100  # a box and all words are inline, nothing is negated: the entry itself decides, but for a condition
 MANY = 0x200  # one of several clauses: the subscription may be found more than once
 MORTAL = 0x400  # the subscription expires
-N_WORDS = 12  # bits from here on: the number of inline words
+ASKS = 0x800  # the subscription has a condition that the words of the entry do not decide
+N_WORDS = 12  # three bits from here on: the number of inline words
+WORD_BITS = 7
+CONDITION_BITS = 15  # from here on: the number of the condition, 0 if it has none or its number is too large
+LARGEST_SHORT = 0xFFFF
 
 N_NODES, N_LEAVES, N_PARTS, N_HELD, N_LISTED, FREE_NODE, FREE_LEAF, FREE_PARTS = range(8)  # positions in `heads`
 N_CLASSES = 56  # from FREE_PARTS on the first free range of each size class

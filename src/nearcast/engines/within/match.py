@@ -11,12 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, with_room
+from nearcast.columns.conditions import NO_CONDITION, satisfies
+from nearcast.columns.field_values import FieldLayout, n_fields
+from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import WithinLayout
 from nearcast.engines.exact import within_matches
 from nearcast.engines.within.descend import CHUNK, NEED_FRONTIER, DescentInput, Frontier, find_leaves
 from nearcast.engines.within.layout import (
+    ASKS,
     BLUR,
+    CONDITION_BITS,
     MANY,
     MORTAL,
     N_STEERING,
@@ -43,6 +48,14 @@ class VerifyInput(NamedTuple):
     clocks: Longs  # int64[n_events]
     where: SpaceInput
     idf: Floats
+    sign: int  # of stamps: +1 for arrivals, -1 for messages that are withdrawn, which were stamped when they arrived
+
+
+class Event(NamedTuple):
+    """The arrival at hand."""
+
+    message: int  # slot
+    clock: int
 
 
 class MatchRoom(NamedTuple):
@@ -51,7 +64,7 @@ class MatchRoom(NamedTuple):
     present: Array  # uint8[n_terms]: 1 for the words of the message, zeros between calls
     hits: Array  # uint8[]: entries of one leaf whose boxes hold the place; as long as `found`
     found: Longs  # int64[]: entries of one message whose boxes hold the place: 2 * row + (does the box surely hold it?)
-    doubtful: Longs  # int64[]: those that do not decide alone: 2 * row + (may it only be found twice?)
+    doubtful: Longs  # int64[]: those that do not decide alone: 2 * row + (are place and words sure?)
     dense: Floats  # float64[n_terms]: the words of the message, zeros between calls
     stamps: Longs  # int64[n_slots]: the last message that a subscription of several clauses was found for
     events: Ints  # int32[]: out: the event of each match
@@ -96,6 +109,13 @@ def set_present(terms: Ints, start: int, n_terms: int, value: int, present: Arra
     """Set or clear the flags of the words of a message."""
     for i in range(start, start + n_terms):
         present[terms[i]] = value
+
+
+@kernel
+def set_keys_present(fields: FieldLayout, slot: int, value: int, present: Array) -> None:
+    """Set or clear the flags of the keys of a message's fields, which stand among the words of entries."""
+    for i in range(n_fields(fields, slot)):
+        present[fields.values[fields.spans[slot].start + i].key] = value
 
 
 @kernel
@@ -175,7 +195,7 @@ def check_words(
     """Append the subscriptions of found entries that surely match; how many there are, and how many are doubtful.
 
     An entry decides alone where it can. The others whose words hold go to `doubtful`. Not sure are places within
-    float32's blur of the box, circles, polygons, negated words, and whatever expires.
+    float32's blur of the box, circles, polygons, negated words, conditions, and whatever expires.
     """
     held, sides, words = tree.held, tree.sides, tree.words
     n_doubtful = 0
@@ -190,7 +210,7 @@ def check_words(
         alone = covered | ((sides[0, at] < place.x_low) & (sides[1, at] < place.y_low))
         alone &= covered | ((sides[2, at] > place.x_high) & (sides[3, at] > place.y_high))
         alone &= entry.tags & (PLAIN | MORTAL) == PLAIN
-        once = entry.tags & MANY == 0
+        once = entry.tags & (MANY | ASKS) == 0
         slots[n] = entry.slot
         n += holds & alone & once
         doubtful[n_doubtful] = 2 * at + alone
@@ -199,26 +219,61 @@ def check_words(
 
 
 @kernel
+def drop_unwanted(
+    held: Array, n_doubtful: int, fields: FieldLayout, message: int, subscriptions: WithinLayout, doubtful: Longs
+) -> tuple[int, int]:
+    """Keep the doubtful entries whose conditions hold; how many are left, and of how many place or words are not sure.
+
+    Before all else, since it needs neither the region nor the words: most conditions fail.
+    """
+    rows, conditions = subscriptions.rows, subscriptions.conditions
+    for i in range(n_doubtful):
+        prefetch(conditions.rows, held[doubtful[i] >> 1].tags >> CONDITION_BITS)
+    n = n_unsure = 0
+    for i in range(n_doubtful):
+        entry = held[doubtful[i] >> 1]
+        if entry.tags & ASKS:
+            condition = entry.tags >> CONDITION_BITS
+            if condition == NO_CONDITION:
+                condition = rows[entry.slot].condition
+            if not satisfies(conditions, condition, fields, message):
+                continue
+        doubtful[n] = doubtful[i]
+        n_unsure += 1 - (doubtful[i] & 1)
+        n += 1
+    return n, n_unsure
+
+
+@kernel
 def verify_doubtful(
-    held: Array, n_doubtful: int, message: Any, clock: int, verify: VerifyInput, room: MatchRoom, n: int
+    held: Array, n_doubtful: int, messages: MessageLayout, event: Event, verify: VerifyInput, room: MatchRoom, n: int
 ) -> int:
     """Verify doubtful entries and append the subscriptions of those that match; returns how many there are then."""
-    subscriptions = verify.subscriptions
+    subscriptions, message, terms = verify.subscriptions, messages.rows[event.message], messages.terms
+    n_unsure = n_doubtful
+    if subscriptions.conditions.rows.size > 1:
+        n_doubtful, n_unsure = drop_unwanted(
+            held, n_doubtful, messages.fields, event.message, subscriptions, room.doubtful
+        )
+    if n_unsure > 0:
+        scatter(terms, messages.counts, message.term_start, message.n_terms, verify.idf, room.dense)
     for i in range(n_doubtful):
         entry = held[room.doubtful[i] >> 1]
         slot = entry.slot
         if not room.doubtful[i] & 1:
             room.counters[VERIFIED] += 1
-            if entry.tags & MORTAL and subscriptions.rows[slot].expires <= clock:
+            if entry.tags & MORTAL and subscriptions.rows[slot].expires <= event.clock:
                 continue
             if not within_matches(subscriptions, slot, message, verify.where, room.dense):
                 continue
         if entry.tags & MANY:
-            if room.stamps[slot] == message.sequence:
+            if room.stamps[slot] == verify.sign * message.sequence:
                 continue
-            room.stamps[slot] = message.sequence
+            room.stamps[slot] = verify.sign * message.sequence
         room.slots[n] = slot
         n += 1
+    if n_unsure > 0:
+        gather(terms, message.term_start, message.n_terms, room.dense)
     return n
 
 
@@ -254,7 +309,7 @@ def match_chunk(
     held, sides, present, slots, events = tree.held, tree.sides, room.present, room.slots, room.events
     leaves, leaf_start, found, counters = frontier.leaves, frontier.leaf_start, room.found, room.counters
     rows, terms, probes, arrivals = descent.messages.rows, descent.messages.terms, frontier.probes, descent.slots
-    messages, visitors, visits = room.arrivals, room.visitors, room.visits
+    messages, visitors, visits, stored = room.arrivals, room.visitors, room.visits, descent.stored
     hits, flat = room.hits, sides.reshape(sides.size)
     p, last = 0, leaf_start[n_probes] - 1
     while p < n_probes:
@@ -270,6 +325,7 @@ def match_chunk(
         message = rows[arrivals[event]]
         place = rounded_place(math.nan if n_twins == 2 else message.x, message.y)
         set_present(terms, message.term_start, message.n_terms, 1, present)
+        set_keys_present(descent.messages.fields, arrivals[event], 1, present)
         before = n
         for twin in range(n_twins):
             middle, n_found = n, 0
@@ -279,16 +335,16 @@ def match_chunk(
             n, n_doubtful = check_words(tree, found, n_found, place, present, slots, n, room.doubtful)
             counters[CANDIDATES] += n - middle + n_doubtful
             if n_doubtful > 0:
-                scatter(terms, descent.messages.counts, message.term_start, message.n_terms, verify.idf, room.dense)
-                n = verify_doubtful(held, n_doubtful, message, verify.clocks[event], verify, room, n)
-                gather(terms, message.term_start, message.n_terms, room.dense)
+                arrival = Event(arrivals[event], verify.clocks[event])
+                n = verify_doubtful(held, n_doubtful, descent.messages, arrival, verify, room, n)
             if twin == 1:
                 n = drop_duplicates(slots, before, middle, n)
         set_present(terms, message.term_start, message.n_terms, 0, present)
-        events[before:n], messages[before:n] = event, arrivals[event]
+        set_keys_present(descent.messages.fields, arrivals[event], 0, present)
+        events[before:n], messages[before:n] = event, stored[event]
         if visits.size > 0:
             for i in range(first, end):
-                visitors[n_visits], visits[n_visits] = arrivals[event], leaves[i].part
+                visitors[n_visits], visits[n_visits] = stored[event], leaves[i].part
                 n_visits += 1
         counters[VISITED_LEAVES] += end - first
         counters[TOUCHED] += n_rows

@@ -49,12 +49,16 @@ class WordOrder:
             self.ranks = with_room(self.ranks, n_terms)
             self.ranks[known:] = UNRANKED
 
+    def unrank(self, terms: Ints) -> None:
+        """Take the ranks from terms; what asks for them next gets the rarest."""
+        self.ranks[terms[terms < self.ranks.size]] = UNRANKED
+
     def entries(self, table: WithinTable, rows: Array, slots: Ints) -> Array:
         """Entries of subscriptions whose rows are, or were, these; a word without a rank becomes the rarest."""
         clauses = table.layout.clauses
         self.lowest = rank_words(rows, clauses, self.ranks, self.lowest)
         entries = np.zeros(n_clauses(rows, clauses), dtype=ENTRY)
-        make_entries(rows, slots, clauses, self.ranks, entries)
+        make_entries(rows, slots, clauses, table.layout.conditions, self.ranks, entries)
         return entries
 
     def state(self) -> State:

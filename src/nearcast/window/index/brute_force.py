@@ -13,7 +13,7 @@ from nearcast.jit import kernel
 from nearcast.space.distance import distance, ssim
 from nearcast.space.space import Space
 from nearcast.window.index.candidates import holds_term, in_area
-from nearcast.window.index.query import ALL, ANY, BY_SCORE, Area, Moment, Question, is_alive, n_held
+from nearcast.window.index.query import ALL, ANY, BY_SCORE, Area, Moment, Question, is_alive, is_wanted, n_held
 
 
 class StoredMessages(NamedTuple):
@@ -33,9 +33,9 @@ class WordWeights(NamedTuple):
 @kernel
 def score_all(
     messages: MessageLayout,
-    stored: Any,
+    stored: StoredMessages,
     space: Any,
-    words: Any,
+    words: WordWeights,
     question: Question,
     n_words: Any,
     moment: Moment,
@@ -45,31 +45,30 @@ def score_all(
 
     `n_words` is the number of distinct words asked for.
     """
-    slots, sequences = stored
-    for i in range(slots.size):
+    for i in range(stored.slots.size):
         keys[i] = np.nan
-        row = messages.rows[slots[i]]
-        if not is_alive(row, sequences[i], moment):
+        slot = stored.slots[i]
+        row = messages.rows[slot]
+        if not is_alive(row, stored.sequences[i], moment) or not is_wanted(question, messages, slot):
             continue
         hits = n_held(messages, row, words.dense)
         if hits == 0 or (question.mode == ALL and hits < n_words):
             continue
         keys[i] = distance(space.metric, question.x, question.y, row.x, row.y)
         if question.mode == BY_SCORE:
-            product = dot(messages, slots[i], words.idf, words.dense)
+            product = dot(messages, slot, words.idf, words.dense)
             near = ssim(keys[i], space.max_distance)
             keys[i] = -topk_score(question.alpha, near, product, question.norm, row.norm)
 
 
 @kernel
 def mark_inside(
-    messages: MessageLayout, stored: Any, metric: int, term: int, area: Area, moment: Moment, inside: Any
+    messages: MessageLayout, stored: StoredMessages, metric: int, term: int, area: Area, moment: Moment, inside: Any
 ) -> None:
     """Mark the stored live messages that hold the term and lie in the area."""
-    slots, sequences = stored
-    for i in range(slots.size):
-        row = messages.rows[slots[i]]
-        alive = is_alive(row, sequences[i], moment)
+    for i in range(stored.slots.size):
+        row = messages.rows[stored.slots[i]]
+        alive = is_alive(row, stored.sequences[i], moment)
         inside[i] = alive and holds_term(messages, row, term) and in_area(area, metric, row.x, row.y)
 
 
@@ -85,6 +84,9 @@ class BruteForceIndex:
         """File messages that have just arrived, in order of sequence."""
         self._slots = np.concatenate([self._slots, slots])
         self._sequences = np.concatenate([self._sequences, messages.rows["sequence"][slots]])
+
+    def withdraw(self, sequences: Longs) -> None:
+        """Every row is read anyway."""
 
     def prune(self, messages: MessageLayout, last: int, clock: int, count: int) -> None:
         """Forget what is dead as of (last, clock)."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Floats, Ints, State, with_room
+from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
 from nearcast.columns.message_table import MessageLayout, MessageTable
 from nearcast.jit import NEED_ROOM
 from nearcast.space.space import Space
@@ -46,8 +46,6 @@ MAX_POSTINGS = 5 << 18
 MANY = 25  # one question for every 25 live messages makes it worth filing them all again, in one segment
 MANY_LIVE, MOST_LIVE = 100_000, 1 << 22  # with fewer it gains nothing, with more it takes too long
 
-_NEWEST = 2**62  # no message is newer
-
 _POOLS = {
     "members": (seg.MEMBER, "member_start", "n_members"),
     "boxes": (seg.BOX, "box_start", "n_boxes"),
@@ -68,7 +66,7 @@ class MessageIndex:
         self._recent: Array = np.zeros(RECENT_ROOM, dtype=seg.RECENT)
         self._n_recent = 0
         self._idf: Floats | None = None
-        self._pruned = Moment(_NEWEST, -(2**63), _NEWEST, 0)  # of the latest prune: what was dead then stays dead
+        self._clock = -(2**63)  # of the latest prune: what was dead then stays dead
         self._oldest = 0  # by count
         self._whole: MessageIndex | None = None  # the one that `for_many` made, until the next change
         self._tallies: Ints = np.zeros(0, dtype=np.int32)
@@ -133,17 +131,31 @@ class MessageIndex:
             first -= 1
         self._replace(messages, first, self._segments.size, members)
 
+    def withdraw(self, sequences: Longs) -> None:
+        """Messages are withdrawn: those of these sequences are no longer sure to be alive."""
+        self._whole = None
+        segments = self._segments
+        at = np.searchsorted(segments["last_sequence"], sequences)
+        filed = at < segments.size
+        at, sequences = at[filed], sequences[filed]
+        at = at[segments["first_sequence"][at] <= sequences]
+        np.add.at(segments["n_withdrawn"], at, 1)
+
     def prune(self, messages: MessageLayout, last: int, clock: int, count: int) -> None:
         """Drop segments in which nothing lives as of (last, clock), and rebuild those that are half dead."""
         self._whole = None
         oldest = self._oldest = max(0, last - count)
-        self._pruned = Moment(_NEWEST, clock, _NEWEST - oldest, 0)
+        self._clock = clock
         s = 0
         while s < self._segments.size:
             segment = self._segments[s]
             if segment.last_sequence <= oldest or segment.last_expiry <= clock:
                 self._replace(messages, s, s + 1, np.zeros(0, dtype=seg.MEMBER))
-            elif self._idf is not None and (segment.mid_sequence <= oldest or segment.mid_expiry <= clock):
+            elif self._idf is not None and (
+                segment.mid_sequence <= oldest
+                or segment.mid_expiry <= clock
+                or 2 * segment.n_withdrawn >= segment.n_members
+            ):
                 self._rebuild_half_dead(messages, s)
                 s = 0
             else:
@@ -165,13 +177,14 @@ class MessageIndex:
         members = np.concatenate([*parts, new]) if parts else new
         alive = np.zeros(members.size, dtype=np.bool_)
         expiries = np.zeros(members.size, dtype=np.int64)
-        seg.mark_alive(messages.rows, members, self._pruned, alive, expiries)
+        n_withdrawn = seg.mark_alive(messages.rows, members, self._oldest, self._clock, alive, expiries)
         for segment in old:
             for name, (_, start, n) in _POOLS.items():
                 self._pools[name].give(int(segment[start]), int(segment[n]))
         built = self._segments[:0]
         if alive.any():
             built = self._build(messages, members[alive], expiries[alive])
+            built["n_withdrawn"] = n_withdrawn
         self._segments = np.concatenate([self._segments[:first], built, self._segments[end:]])
 
     def _build(self, messages: MessageLayout, members: Array, expiries: Array) -> Array:

@@ -25,6 +25,7 @@ from nearcast.window.index.query import (
     SearchTask,
     bound_of,
     is_alive,
+    is_wanted,
     key_of,
     limit_of,
     sure_of,
@@ -48,7 +49,7 @@ class NodePlan(NamedTuple):
 
     n_words: int  # words not tried yet; their states come first
     oldest: int  # messages that are not newer are gone by count
-    defers: bool  # whether exact scores wait until the end
+    defers: bool  # whether exact scores wait until the end; not where a condition makes bounds unsure
 
 
 class Found(NamedTuple):
@@ -203,7 +204,7 @@ def defer_kept(task: SearchTask, n_kept: Any, found: Any) -> Any:
 def verify_deferred(task: SearchTask, n_best: int, n_deferred: Any, limit: float) -> int:
     """Verify the messages of `scratch.deferred` that may win yet; returns how many are among the best."""
     deferred, members, best = task.scratch.deferred, task.layout.members, task.scratch.best
-    rows, words, counts = task.messages
+    rows, words, counts, _ = task.messages
     for i in range(n_deferred):
         if deferred[i].bound <= limit:
             prefetch(rows, members[deferred[i].member].slot)
@@ -227,7 +228,7 @@ def verify_deferred(task: SearchTask, n_best: int, n_deferred: Any, limit: float
 def verify_kept(task: SearchTask, n_kept: Any, found: Any) -> Any:
     """Offer the kept messages that live with their exact scores; returns what is found."""
     kept, best, members = task.scratch.kept, task.scratch.best, task.layout.members
-    rows, words, counts = task.messages
+    rows, words, counts, _ = task.messages
     aim, n_best, limit = task.aim, found.n_best, found.limit
     for i in range(n_kept):
         prefetch(rows, members[kept[i].member].slot)
@@ -239,6 +240,8 @@ def verify_kept(task: SearchTask, n_kept: Any, found: Any) -> Any:
         member = members[kept[i].member]
         row = rows[member.slot]
         if kept[i].bound <= limit and is_alive(row, member.sequence, task.moment):
+            if not is_wanted(task.question, task.messages, member.slot):
+                continue
             task.scratch.work[VERIFIED] += 1
             key = key_of(row, words, counts, task.idf, task.dense, task.question, aim)
             if not math.isnan(key):

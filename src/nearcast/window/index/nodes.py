@@ -4,7 +4,7 @@ The bound of a node takes all words of the question together: for `TopK` it adds
 word reaches inside the node, for `Nearest(all)` every word must occur in it. The leaves of a node are visited together,
 the best first (`leaves.py`).
 
-For `TopK` sum and place are nearly the score itself, and say what a message surely reaches. While nothing expires but
+For `TopK` sum and place are nearly the score itself, and say what a message surely reaches. While nothing leaves but
 by count, the k best of what is **sure** therefore bound the search. Exact scores are **deferred** until its end, when
 less than half of the messages are left to verify.
 
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, record
+from nearcast.columns.conditions import NO_CONDITION
 from nearcast.jit import inlined, kernel, prefetch
 from nearcast.space.hilbert import box_squared
 from nearcast.window.index.heaps import pop, push
@@ -153,10 +154,10 @@ def push_children(task: SearchTask, s: Any, node: int, limit: float, queue: Any,
 
 
 @kernel
-def nothing_expires(segments: Array, clock: int) -> bool:
+def all_alive(segments: Array, clock: int) -> bool:
     """Is every message alive that the window still counts?"""
     for s in range(segments.size):
-        if segments[s].first_expiry <= clock:
+        if segments[s].first_expiry <= clock or segments[s].n_withdrawn > 0:
             return False
     return True
 
@@ -234,7 +235,8 @@ def search_nodes(task: SearchTask, n_best: int) -> int:
     if n_words == 0:
         return n_best
     oldest = max(index.oldest, moment.since, moment.last - moment.newest)
-    plan = NodePlan(n_words, oldest, aim.mode == BY_SCORE and nothing_expires(index.segments, moment.clock))
+    sure_lives = task.question.condition == NO_CONDITION and all_alive(index.segments, moment.clock)
+    plan = NodePlan(n_words, oldest, aim.mode == BY_SCORE and sure_lives)
     for i in range(n_best):
         sure[i].key, sure[i].sequence, sure[i].slot = best[i].key, best[i].sequence, best[i].slot
     found = Found(n_best, n_best, np.int64(0), limit_of(aim, best, n_best))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs
+from nearcast.columns.conditions import NO_CONDITION, ConditionLayout, satisfies
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.scores import topk_score
 from nearcast.jit import inlined, kernel
@@ -37,6 +38,8 @@ class Question(NamedTuple):
     k: int
     alpha: float
     norm: float
+    condition: int  # or NO_CONDITION
+    conditions: ConditionLayout
 
 
 class Moment(NamedTuple):
@@ -107,6 +110,14 @@ def is_alive(row: Any, sequence: int, moment: Moment) -> bool:
     """Does the row still hold the message of that sequence, and does the message count as of that moment?"""
     return (
         row.sequence == sequence and sequence > moment.since and is_live(row, moment.last, moment.clock, moment.newest)
+    )
+
+
+@inlined
+def is_wanted(question: Any, messages: Any, slot: Any) -> Any:
+    """Do the fields of a message satisfy the condition of the question, if it has one?"""
+    return question.condition == NO_CONDITION or satisfies(
+        question.conditions, question.condition, messages.fields, slot
     )
 
 

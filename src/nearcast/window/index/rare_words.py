@@ -19,6 +19,7 @@ from nearcast.window.index.query import (
     SearchTask,
     bound_of,
     is_alive,
+    is_wanted,
     key_of,
     limit_of,
     n_held,
@@ -43,7 +44,7 @@ def scan_recent(task: SearchTask) -> int:
         if shared == 0 or (question.mode == ALL and shared != aim.bits):
             continue
         row = messages.rows[entry.slot]
-        if not is_alive(row, entry.sequence, task.moment):
+        if not is_alive(row, entry.sequence, task.moment) or not is_wanted(question, messages, entry.slot):
             continue
         hits = n_held(messages, row, task.dense)
         if hits == task.terms.size or (hits > 0 and question.mode != ALL):
@@ -65,7 +66,7 @@ def scan_word(task: SearchTask, word: int, n: int) -> int:
     n_terms = terms.size
     segments, members, postings, work = index.segments, index.members, index.postings, scratch.work
     best, touched, term_states = scratch.best, scratch.touched, scratch.term_states
-    rows, words, counts = messages
+    rows, words, counts, _ = messages
     oldest = max(moment.since, moment.last - moment.newest)
     limit = limit_of(aim, best, n)
     weight = term_states[word].weight
@@ -118,6 +119,8 @@ def scan_word(task: SearchTask, word: int, n: int) -> int:
                 dx, dy, dz = member.x - aim.x, member.y - aim.y, member.z - aim.z
                 squared = dx * dx + dy * dy + dz * dz
                 if total < 0.0 or bound_of(aim, squared, total / (question.norm * row.norm)) > limit:
+                    continue
+                if not is_wanted(question, messages, member.slot):
                     continue
                 work[VERIFIED] += 1
                 near = ssim(distance(aim.metric, question.x, question.y, row.x, row.y), aim.max_distance)

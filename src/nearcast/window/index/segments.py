@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, record
+from nearcast.columns.times import FOREVER
 from nearcast.jit import inlined, kernel
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.hilbert import grid_line, hilbert, to_point
 from nearcast.space.rounding import above, below
-from nearcast.window.window import is_live
 
 LEAF_BITS = 7
 LEAF = 1 << LEAF_BITS
@@ -95,6 +95,7 @@ SEGMENT = record(
     ("first_expiry", "i8"),  # no member expires before
     ("mid_expiry", "i8"),  # half of the members expire by then
     ("last_expiry", "i8"),
+    ("n_withdrawn", "i8"),  # members that were withdrawn, and are or will be dead
 )
 
 
@@ -169,13 +170,20 @@ def write_members(rows: Array, slots: Ints, frame: Frame, members: Array) -> Non
 
 
 @kernel
-def mark_alive(rows: Array, members: Array, moment: Any, alive: Array, expiries: Longs) -> None:
-    """Write which members are alive as of a moment, and when they expire."""
+def mark_alive(rows: Array, members: Array, oldest: int, clock: int, alive: Array, expiries: Longs) -> int:
+    """Write which members have not expired, and when they do; returns how many of them are withdrawn in this batch.
+
+    What is withdrawn in the batch under way was alive before its event, so that it is still asked for.
+    """
+    n_withdrawn = 0
     for i in range(members.size):
         row = rows[members[i].slot]
         same = row.sequence == members[i].sequence
-        alive[i] = same and is_live(row, moment.last, moment.clock, moment.newest)
+        alive[i] = same and row.sequence > oldest and row.expires_at > clock
         expiries[i] = row.expires_at
+        if alive[i] and row.withdrawn_by != FOREVER:
+            n_withdrawn += 1
+    return n_withdrawn
 
 
 @kernel

@@ -45,7 +45,14 @@ def sample(seed: int = SEED, n_messages: int = 4_000, n_background: int = 300) -
     drafts = sorted([*stories, *writer.everyday(max(n_messages - len(stories), 0))], key=lambda draft: draft.ts)
     posts = []
     for number, draft in enumerate(drafts[:n_messages], 1):
-        post = {"id": number, "lon": draft.place.lon, "lat": draft.place.lat, "text": draft.text, "ts": draft.ts}
+        post: dict[str, Any] = {
+            "id": number,
+            "lon": draft.place.lon,
+            "lat": draft.place.lat,
+            "text": draft.text,
+            "ts": draft.ts,
+        }
+        post["fields"] = draft.fields
         if draft.expires is not None:
             post["expires"] = draft.expires
         posts.append(post)

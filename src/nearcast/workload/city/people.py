@@ -103,8 +103,15 @@ PEOPLE = (
     Person(
         "oskar",
         "Oskar",
-        "Furnishing a flat in Mill End: the ten best sale posts, and he would rather not carry a chair across town.",
-        {"kind": "topk", **_place(4.4, 5.0), "keywords": "sale discount vintage chairs lamps", "k": 10, "alpha": 0.6},
+        "Furnishing a flat in Mill End: the ten best sale posts up to 100, and no chair carried across town.",
+        {
+            "kind": "topk",
+            **_place(4.4, 5.0),
+            "keywords": "sale discount vintage chairs lamps",
+            "k": 10,
+            "alpha": 0.6,
+            "where": "category = 'sale' AND NOT price > 100",
+        },
     ),
     Person(
         "ines",
@@ -122,8 +129,15 @@ PEOPLE = (
     Person(
         "anouk",
         "Anouk, visiting",
-        "Walks down Lantern Avenue and always wants the three nearest coffees.",
-        {"kind": "nearest", **_place(2.4, 4.2), "keywords": "coffee espresso white", "k": 3, "match": "any"},
+        "Walks down Lantern Avenue and always wants the three nearest coffees, from cafés and bakeries alone.",
+        {
+            "kind": "nearest",
+            **_place(2.4, 4.2),
+            "keywords": "coffee espresso white",
+            "k": 3,
+            "match": "any",
+            "where": "category = 'coffee'",
+        },
         hour=8.5,
     ),
     Person(

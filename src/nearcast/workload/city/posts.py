@@ -18,7 +18,7 @@ MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 FIRST_HOUR, LAST_HOUR = 6, 24
 
-_SLOT = re.compile(r"\{(\w+)\}")
+SLOT = re.compile(r"\{(\w+)\}")
 
 
 class Draft(NamedTuple):
@@ -28,6 +28,7 @@ class Draft(NamedTuple):
     place: Place
     text: str
     expires: int | None
+    fields: dict[str, Any]
 
 
 class Writer:
@@ -35,6 +36,7 @@ class Writer:
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
+        self._price: int | None = None  # that the post at hand names
         weights = np.array([hood[3] for hood in city_map.HOODS.values()], float)
         self._hoods = list(city_map.HOODS)
         self._hood_weights = weights / weights.sum()
@@ -70,11 +72,12 @@ class Writer:
                 line = story.lines[min(int(part * len(story.lines)), len(story.lines) - 1)]
                 text = self._fill(self._told(story, self._one_of(line)), None, hood_of(spot), street_of(spot))
                 expires = ts + int(rng.integers(60, 180)) * MINUTE_MS if story.expires else None
-                drafts.append(Draft(ts, self._near(spot, story.blur_km), text, expires))
+                drafts.append(Draft(ts, self._near(spot, story.blur_km), text, expires, {"category": "news"}))
         return drafts
 
     def _post(self, topic: city_words.Topic, ts: int) -> Draft:
         rng = self._rng
+        self._price = None
         venue: Venue | None = None
         kind = self._one_of(topic.place.split("|"))
         if kind == "street":
@@ -100,7 +103,10 @@ class Writer:
         expires = None
         if topic.minutes and rng.random() < 0.7:
             expires = ts + int(rng.integers(topic.minutes // 2, topic.minutes + 1)) * MINUTE_MS
-        return Draft(ts, spot, text, expires)
+        fields: dict[str, Any] = {"category": topic.category, "hood": hood}
+        if self._price is not None:
+            fields["price"] = self._price
+        return Draft(ts, spot, text, expires, fields)
 
     def _told(self, story: city_words.Story, line: str) -> str:
         if self._rng.random() < 0.35:
@@ -121,7 +127,8 @@ class Writer:
             if name == "n":
                 return str(int(self._rng.integers(2, 30)))
             if name == "price":
-                return str(int(self._rng.integers(1, 40)) * 5)
+                self._price = int(self._rng.integers(1, 40)) * 5
+                return str(self._price)
             if name == "venue" and venue is not None:
                 return venue.name
             word: str = self._one_of([choice for choice in city_words.SLOTS[name] if choice not in used])
@@ -130,7 +137,7 @@ class Writer:
 
         previous = ""
         while previous != line:
-            previous, line = line, _SLOT.sub(fill, line)
+            previous, line = line, SLOT.sub(fill, line)
         return line[:1].upper() + line[1:]
 
     def _near(self, spot: Place, reach_km: float) -> Place:

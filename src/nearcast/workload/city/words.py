@@ -8,6 +8,7 @@ from typing import NamedTuple
 class Topic(NamedTuple):
     """One thing people post about all day."""
 
+    category: str  # a field of the posts
     share: float  # weight among topics
     place: str  # "street", "park", "hood", or kinds of venue joined by "|"
     hours: tuple[int, ...]  # weight of each hour from 6 to 23
@@ -42,6 +43,7 @@ _ANY = (2, 4, 5, 5, 5, 5, 6, 6, 5, 5, 6, 7, 7, 7, 6, 5, 4, 2)
 
 TOPICS = (
     Topic(
+        "food",
         17,
         "eat",
         _LUNCH,
@@ -60,6 +62,7 @@ TOPICS = (
         ("#foodie", "10/10", "see you there", "bring cash", "sit at the counter", "portion is huge"),
     ),
     Topic(
+        "coffee",
         8,
         "cafe|bakery",
         _MORNING,
@@ -75,6 +78,7 @@ TOPICS = (
         ("#coffee", "still warm", "tell them {person} sent you"),
     ),
     Topic(
+        "traffic",
         13,
         "street",
         _RUSH,
@@ -95,6 +99,7 @@ TOPICS = (
         180,
     ),
     Topic(
+        "music",
         8,
         "music|bar",
         _NIGHT,
@@ -111,6 +116,7 @@ TOPICS = (
         ("#livemusic", "come early", "no cover", "last tram is at half past twelve"),
     ),
     Topic(
+        "sale",
         9,
         "shop|market",
         _SHOPS,
@@ -127,6 +133,7 @@ TOPICS = (
         240,
     ),
     Topic(
+        "lost",
         5,
         "hood",
         _ANY,
@@ -140,6 +147,7 @@ TOPICS = (
         ("reward", "call any time", "very friendly"),
     ),
     Topic(
+        "weather",
         7,
         "hood",
         _ANY,
@@ -159,6 +167,7 @@ TOPICS = (
         ("#weather", "look up"),
     ),
     Topic(
+        "parking",
         7,
         "street",
         _SHOPS,
@@ -173,6 +182,7 @@ TOPICS = (
         60,
     ),
     Topic(
+        "sport",
         6,
         "park|sport",
         _ANY,
@@ -189,6 +199,7 @@ TOPICS = (
         ("#{team}", "all ages", "rain or shine"),
     ),
     Topic(
+        "neighbours",
         7,
         "hood",
         _ANY,
@@ -209,6 +220,7 @@ TOPICS = (
         ("thanks", "asking for a friend", "please share"),
     ),
     Topic(
+        "school",
         4,
         "school",
         _RUSH,

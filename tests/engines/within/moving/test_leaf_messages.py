@@ -59,7 +59,7 @@ def test_nothing_is_listed_where_lists_are_not_asked(window: nc.Window | None, k
     town, broker = town_broker(window, kind)
     broker.publish(town.messages(60))
     assert listed(broker, kind) == 0
-    assert engine_of(broker, kind)._room.visits.size == 0
+    assert engine_of(broker, kind).room.visits.size == 0
     broker.check()
 
 

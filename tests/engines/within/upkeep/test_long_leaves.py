@@ -62,7 +62,7 @@ def test_who_is_alike_ends_and_moves_as_the_brute_force_says(keywords: str, monk
 
 
 def test_a_batch_goes_through_a_long_leaf_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue 19: each entry was searched by itself, in as many steps as the leaf is long."""
+    """Once each entry was searched by itself, in as many steps as the leaf is long."""
     n, applied = (20 * LONG if COMPILED else 2 * LONG), Applied(monkeypatch)
     broker = nc.Broker(nc.Space((0, 0, 16, 16), metric="euclidean"), nc.Window(count=10))
     broker.subscribe_many([(i, Within(nc.Box(2, 2, 9, 9), "word0")) for i in range(n)])

@@ -32,7 +32,7 @@ def test_a_root_under_way_learns_words_that_come_meanwhile(monkeypatch: pytest.M
         messages = [rare, *town.messages(5, 5 * turn)]
         for method, rows in (("subscribe_many", joining), ("publish", messages)):
             identical(getattr(ours, method)(rows), getattr(judge, method)(rows))
-            under_way += engine.tree._rebuild is not None and engine.tree._rebuild.part == 0
+            under_way += engine.tree.rebuild is not None and engine.tree.rebuild.part == 0
         ours.check()
     assert under_way > 20
     assert engine.tree.n_rebuilds > 1
@@ -53,7 +53,7 @@ def test_a_box_over_more_leaves_than_scratch_has_room_for_is_filed_under_all_of_
     queries = [(n, nc.Within(nc.Box(x, y, x + 1, y + 1), "word")) for n, (x, y) in enumerate(SQUARES)]
     everywhere = [(f"all {n}", nc.Within(nc.Box(0, 0, 100, 100), "word")) for n in range(8)]
     messages = [nc.Message(id=n, lon=x + 0.5, lat=y, text="word", ts=n) for n, (x, y) in enumerate(SQUARES)]
-    engine_of(ours, DRIFTING).tree.work = tree._new_work(4)
+    engine_of(ours, DRIFTING).tree.work = tree.new_work(4)
     for method, rows in (("subscribe_many", queries), ("subscribe_many", everywhere), ("publish", messages)):
         identical(getattr(ours, method)(rows), getattr(judge, method)(rows))
     ours.check()
@@ -70,10 +70,10 @@ def test_a_subtree_under_way_comes_back_with_a_snapshot(monkeypatch: pytest.Monk
     broker.subscribe_many([(n, town.query("within")) for n in range(80)])
     own = engine_of(broker, DRIFTING).tree
     part = next(int(own.layout.nodes["part"][node]) for node in range(1, 9) if own.layout.nodes["part"][node] > 0)
-    own._begin_rebuild(part)
+    own.begin_rebuild(part)
     broker.publish(list(town.messages(2)))
-    assert own._rebuild is not None
-    assert own.layout.parts["node"][own._rebuild.shadow] >= 0
+    assert own.rebuild is not None
+    assert own.layout.parts["node"][own.rebuild.shadow] >= 0
     broker.snapshot(tmp_path / "file")
     restored = broker_class(DRIFTING).restore(tmp_path / "file")
     restored.check()

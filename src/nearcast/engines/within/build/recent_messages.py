@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from nearcast.columns.arena import Floats, Ints, State
+from nearcast.columns.arena import Floats, Ints, State, starts_of
+from nearcast.columns.field_columns import from_mappings, key_bytes
+from nearcast.columns.field_values import n_fields
 from nearcast.columns.message_table import MessageLayout
 from nearcast.engines.within.build.layout import Sample
 from nearcast.engines.within.layout import UNRANKED
@@ -19,6 +21,7 @@ from nearcast.text.words import from_lists
 
 N_SAMPLED = 2048
 _MOST_WORDS = 32  # of a message; more would only show that long messages hit everything
+_MOST_KEYS = 16  # of them keys of fields
 _PER_BATCH = 64  # kept of one batch at most, so that the sample spans some time
 
 
@@ -27,7 +30,7 @@ class MessageRing(NamedTuple):
 
     xs: Floats  # float64[N_SAMPLED]
     ys: Floats  # float64[N_SAMPLED]
-    words: Ints  # int32[N_SAMPLED, _MOST_WORDS]: terms
+    words: Ints  # int32[N_SAMPLED, _MOST_WORDS]: terms of words, then keys of fields
     n_words: Ints  # int32[N_SAMPLED]
 
 
@@ -40,9 +43,14 @@ def keep_messages(messages: MessageLayout, arrivals: Ints, step: int, ring: Mess
         message = messages.rows[arrivals[i]]
         at = n_kept % ring.xs.size
         ring.xs[at], ring.ys[at] = message.x, message.y
-        ring.n_words[at] = min(message.n_terms, _MOST_WORDS)
-        for j in range(ring.n_words[at]):
+        fields = messages.fields
+        n_keys = min(n_fields(fields, arrivals[i]), _MOST_KEYS)
+        n_words = min(message.n_terms, _MOST_WORDS - n_keys)
+        for j in range(n_words):
             ring.words[at, j] = messages.terms[message.term_start + j]
+        for j in range(n_keys):
+            ring.words[at, n_words + j] = fields.values[fields.spans[arrivals[i]].start + j].key
+        ring.n_words[at] = n_words + n_keys
         n_kept += 1
     return n_kept
 
@@ -71,8 +79,14 @@ class RecentMessages:
         """Begin with a sample, evenly thinned if it is too long for the ring."""
         chosen = messages[:: -(-len(messages) // N_SAMPLED)] if messages else ()
         terms = vocabulary.encode(from_lists(pa.array([message.words for message in chosen], pa.list_(pa.string()))))
+        fields = from_mappings([message.fields for message in chosen])
+        keys, key_start = np.zeros(0, np.int32), np.zeros(len(chosen) + 1, np.int64)
+        if fields is not None:
+            keys, key_start = vocabulary.enter(*key_bytes(fields.keys)), starts_of(fields.lengths)
         for at, message in enumerate(chosen):
-            words = terms.terms[terms.row_start[at] : terms.row_start[at + 1]][:_MOST_WORDS]
+            own = keys[key_start[at] : key_start[at + 1]][:_MOST_KEYS]
+            words = terms.terms[terms.row_start[at] : terms.row_start[at + 1]][: _MOST_WORDS - own.size]
+            words = np.concatenate([words, own])
             self._ring.xs[at], self._ring.ys[at] = message.lon, message.lat
             self._ring.words[at, : words.size], self._ring.n_words[at] = words, words.size
         self.n_kept = len(chosen)

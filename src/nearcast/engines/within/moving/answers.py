@@ -106,7 +106,7 @@ class MoveAnswers:
         live = LiveBounds(context.live.last, context.live.clock, context.live.limits.newest)
         return DiffInput(
             context.live.table.layout, layout, layout._replace(rows=before), context.space.metric_code, live,
-            lists.oldest if lists is not None else 0, sides, lists is not None,
+            lists.oldest if lists is not None else 0, sides, lists is not None, context.live.table.pattern_input,
         )  # fmt: skip
 
     def _take_changes(self) -> Changes:

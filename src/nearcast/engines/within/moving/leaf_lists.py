@@ -88,7 +88,9 @@ class LeafLists:
     def _descent(self, slots: Ints, order: WordOrder) -> DescentInput:
         order.ensure_terms(self.context.vocabulary.capacity)
         self._frontier = with_terms(self._frontier, order.ranks.size)
-        return DescentInput(slots, self.context.live.table.layout, order.ranks, self.context.space.metric_code)
+        table = self.context.live.table
+        messages, own = table.with_patterns(slots)
+        return DescentInput(own, messages, order.ranks, self.context.space.metric_code, slots, table.layout.rows)
 
     def _grow(self, arrays: TreeArrays, code: int) -> None:
         if code == NEED_FRONTIER:

@@ -176,7 +176,7 @@ def list_below(
             event = frontier.probes[frontier.leaves[i].probe].event
             leaf = -2 - tree.parts[frontier.leaves[i].part].child
             tree.leaves[leaf].caught_up = caught_up
-            if not append_message(tree, leaf, descent.slots[event], descent.messages.rows, descent.metric, live):
+            if not append_message(tree, leaf, descent.stored[event], descent.rows, descent.metric, live):
                 return event, NEED_ROOM
         first = end
     return first, 0
@@ -212,7 +212,7 @@ def catch_up(
     Lists that became incomplete after this round began (`since` > heads[UP_TO]) are left to the next one. What a list
     holds of messages that it may lack is dropped when it is first met in this round: nothing is listed twice.
     """
-    rows = descent.messages.rows
+    rows = descent.rows
     while first < descent.slots.size:
         end = min(first + CHUNK, descent.slots.size)
         n_probes = find_leaves(tree, descent, first, end, ROOT, frontier)
@@ -220,7 +220,7 @@ def catch_up(
             return first, NEED_FRONTIER
         for i in range(frontier.leaf_start[n_probes]):
             event = frontier.probes[frontier.leaves[i].probe].event
-            slot, part = descent.slots[event], frontier.leaves[i].part
+            slot, part = descent.stored[event], frontier.leaves[i].part
             since = known_since(tree, part)
             if not rows[slot].sequence <= since <= tree.heads[UP_TO]:
                 continue

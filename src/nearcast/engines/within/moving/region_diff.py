@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs
+from nearcast.columns.conditions import NO_CONDITION, satisfies
 from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.pattern_rows import PatternInput, patterns_of
 from nearcast.columns.regions import BOX
 from nearcast.columns.scores import gather
 from nearcast.columns.subscription_tables import WithinLayout, clauses_hold, in_region
@@ -37,6 +39,7 @@ class DiffInput(NamedTuple):
     oldest: int  # no live message has a smaller sequence
     sides: int  # OLD | NEW after a move, else NEW
     lists: bool  # are there lists of messages?
+    patterns: PatternInput
 
 
 class DiffRoom(NamedTuple):
@@ -120,16 +123,22 @@ def find_crossing(listed: Array, n_found: int, i: int, slot: int, stamp: int, di
 def emit_changes(n_crossing: int, slot: int, diff: DiffInput, room: DiffRoom) -> None:
     """Emit those of the messages that crossed the border whose words satisfy the expression."""
     rows, terms, dense, crossing = diff.messages.rows, diff.messages.terms, room.dense, room.crossing
+    condition, conditions = diff.subscriptions.rows[slot].condition, diff.subscriptions.conditions
+    found = diff.patterns.found
     n = room.counts[N_CHANGES]
     for j in range(n_crossing):
         message, was = crossing[j] >> 1, crossing[j] & 1
+        if condition != NO_CONDITION and not satisfies(conditions, condition, diff.messages.fields, message):
+            continue
         start, n_terms = rows[message].term_start, rows[message].n_terms
         for at in range(start, start + n_terms):
             dense[terms[at]] = 1.0
+        n_patterns = patterns_of(diff.patterns, diff.messages, message, dense) if found.size > 0 else 0
         if clauses_hold(diff.subscriptions, slot, dense):
             room.slots[n], room.messages[n], room.signs[n] = slot, message, -1 if was else 1
             n += 1
         gather(terms, start, n_terms, dense)
+        gather(found, 0, n_patterns, dense)
     room.counts[N_CHANGES] = n
     room.counts[VERIFIED] += n_crossing
 

@@ -1,0 +1,103 @@
+"""Before subscribing: how many live messages a query would match, and how many that is an hour."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nearcast.columns.arena import Floats
+from nearcast.columns.decode_subscriptions import Part
+from nearcast.columns.subscription_tables import PointTable, WithinTable
+from nearcast.engines.contract import EngineContext
+from nearcast.engines.live_search import matching_similar, matching_within, qualifying
+from nearcast.errors import InvalidInput
+from nearcast.model.checks import number
+from nearcast.model.kinds import Kind
+from nearcast.text.words import as_given
+from nearcast.window.window import Window
+
+_HOUR_MS = 3_600_000
+
+
+class Estimate(NamedTuple):
+    """What a query would have matched of the messages that are live now.
+
+    Parameters
+    ----------
+    matches
+        How many live messages satisfy it; for `TopK` and `Nearest`: qualify, whatever k.
+    per_hour
+        The same for an hour, over the time since the oldest live message; None if no time has passed since.
+    """
+
+    matches: int
+    per_hour: float | None
+
+
+def estimates(part: Part, context: EngineContext) -> list[Estimate]:
+    """One for each of these subscriptions, which are checked and not registered."""
+    kind, vocabulary = part.kind, context.vocabulary
+    known = vocabulary.keys.numbers()
+    terms = vocabulary.encode(as_given(part.words))
+    table = WithinTable(vocabulary) if kind == Kind.WITHIN else PointTable(vocabulary, kind)
+    numbers = np.zeros(len(part.ids), dtype=np.int32)
+    given = part.given._replace(backfill=np.ones(numbers.size, dtype=bool))
+    slots = table.write(given, part.n_clauses, terms, numbers, 0, part.where)
+    dense = np.zeros(vocabulary.idf.size)
+    counts = [_count(kind, table, int(slot), context, dense) for slot in slots]
+    vocabulary.free(np.setdiff1d(vocabulary.keys.numbers(), known))
+    return [Estimate(n, _per_hour(n, context)) for n in counts]
+
+
+def as_limit(value: Any, window: Window | None) -> float | None:
+    """A number of matches an hour, or None for no limit.
+
+    Raises
+    ------
+    InvalidInput
+        For anything else, and for a limit without a window, in which nothing could be estimated.
+    """
+    if value is None:
+        return None
+    limit = number("max_matches_per_hour", value)
+    if limit <= 0:
+        raise InvalidInput("max_matches_per_hour", value, "must be > 0, or None")
+    if window is None:
+        raise InvalidInput("max_matches_per_hour", value, "must be left out without a window: no message is live")
+    return limit
+
+
+def too_broad(parts: Sequence[Part], limit: float, context: EngineContext) -> dict[int, InvalidInput]:
+    """Rows of which more messages an hour are expected than the limit, with the error that tells how many."""
+    errors: dict[int, InvalidInput] = {}
+    for part in parts:
+        for row, found in zip(part.given.rows.tolist(), estimates(part, context), strict=True):
+            if found.per_hour is not None and found.per_hour > limit:
+                rule = f"must match at most {limit:g} messages an hour, by what is live now"
+                errors[row] = InvalidInput("query", f"{found.per_hour:.6g} an hour ({found.matches} matches)", rule)
+    return errors
+
+
+def without(parts: Sequence[Part], rows: Collection[int]) -> list[Part]:
+    """These parts without some rows."""
+    kept = [part.filter(~np.isin(part.given.rows, list(rows))) for part in parts]
+    return [part for part in kept if len(part.ids)]
+
+
+def _count(kind: Kind, table: WithinTable | PointTable, slot: int, context: EngineContext, dense: Floats) -> int:
+    if isinstance(table, WithinTable):
+        found, _ = matching_within(table.layout, slot, context, dense)
+    elif kind == Kind.SIMILAR:
+        found, _ = matching_similar(table.layout, slot, context, dense)
+    else:
+        found = qualifying(int(kind), table.layout, slot, context, dense)
+    return int(found.size)
+
+
+def _per_hour(n: int, context: EngineContext) -> float | None:
+    live = context.live
+    slots = live.table.live_slots
+    passed = live.clock - int(live.table.layout.rows["ts"][slots].min()) if slots.size else 0
+    return n * _HOUR_MS / passed if passed else None
