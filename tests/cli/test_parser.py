@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nearcast.cli.main import main
-from nearcast.cluster.decode import SUBSCRIPTIONS, Decoder
+from nearcast.spark.file_rows import SUBSCRIPTIONS, IdTypes, Rows
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,19 @@ def test_the_cache_is_told_of_and_cleared(
 
 
 def test_messages_given_as_subscriptions_are_named() -> None:
-    decoder = Decoder("posts.jsonl", 0, SUBSCRIPTIONS)
-    decoder.add(1, None, {"id": 1, "lon": 1, "lat": 1, "text": "fire", "ts": 1})
-    (row,) = decoder.table().to_pylist()
-    assert row["field"] == "kind"
-    assert row["reason"] == "kind is required in posts.jsonl: this is a message, not a subscription, got None"
+    rows = Rows("posts.jsonl", SUBSCRIPTIONS, IdTypes())
+    rows.add(1, None, {"id": "1", "lon": 1, "lat": 1, "text": "fire", "ts": 1})
+    (row,) = rows.table().to_pylist()
+    reason = "kind is required: this is a message, not a subscription, got None"
+    assert row["refused"] == {"field": "kind", "reason": reason}
+
+
+def test_a_file_of_messages_given_as_subscriptions_is_one_error(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "posts.jsonl"
+    path.write_text('{"id": 1, "lon": 1, "lat": 1, "text": "fire", "ts": 1}\n' * 3)
+    assert main(["run", "--subscriptions", str(path), "--out", str(tmp_path / "out")]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("nearcast run: error: subscriptions must hold subscriptions, each with a kind; it holds")
+    assert not (tmp_path / "out").exists()

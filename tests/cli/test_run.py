@@ -17,11 +17,10 @@ import nearcast as nc
 from nearcast.cli import main as front
 from nearcast.cli.run import Display, build_parser, options_from, print_summary, summary_of
 from nearcast.cli.run import main as run_main
-from nearcast.cluster.intake import Head
-from nearcast.cluster.pipeline import EARTH, Options, Result
-from nearcast.cluster.progress import Totals
-from nearcast.cluster.sources import Input
 from nearcast.errors import InvalidInput
+from nearcast.spark.files import Input
+from nearcast.spark.job import EARTH, Head, Options, Result
+from nearcast.spark.totals import Totals
 
 
 def parsed(*words: str) -> Options:
@@ -29,10 +28,10 @@ def parsed(*words: str) -> Options:
 
 
 def a_result(**changes: Any) -> Result:
-    counts = Counter(rows=100, messages=80, events=9, late=1, rejects=10, added=5, removed=2, hits=3, restores=1)
+    counts = Counter(rows=100, messages=80, events=9, late=1, rejects=10, added=5, removed=2, restored=1)
     totals = Totals(counts, Counter({"lat must be a number": 7, "row must be JSON": 3}), Counter(all=4, within=4), 2)
     given: dict[str, Any] = {"before": Totals(), "changed": (), "seconds": 2.0, "n_shards": 1}
-    return Result(totals=totals, head=Head(1, 2, 100, 3), **{**given, **changes})
+    return Result(totals=totals, head=Head(2, 100, 3), **{**given, **changes})
 
 
 def printed(result: Result) -> str:
@@ -83,7 +82,6 @@ def test_options_are_taken_over() -> None:
     ]
     words += ["--master", "local[2]", "--shards", "3", "--batch-rows", "10", "--snapshot-every", "4", "--follow"]
     words += ["--partition", "space", "--balance", "0.5", "--balance-after", "1"]
-    words += ["--theta", "7", "--gamma1", "8", "--gamma2", "9"]
     assert parsed(*words) == Options(
         inputs=(Input("e", "events", "csv"),),
         out=Path("o"),
@@ -93,9 +91,6 @@ def test_options_are_taken_over() -> None:
         corpus=(Input("t.csv", "corpus", "csv"),),
         shards=3,
         partition="space",
-        theta=7,
-        gamma1=8,
-        gamma2=9,
         balance=0.5,
         balance_after=1.0,
         master="local[2]",
@@ -111,9 +106,6 @@ def test_options_are_taken_over() -> None:
     [
         ("", "input must be named with --messages, --subscriptions or --events, got None"),
         ("--messages m --shards 0", "--shards must be >= 1, got 0"),
-        ("--messages m --theta 0", "--theta must be >= 1, got 0"),
-        ("--messages m --gamma1 0", "--gamma1 must be >= 1, got 0"),
-        ("--messages m --gamma2=-3", "--gamma2 must be >= 1, got -3"),
         ("--messages m --batch-rows 0", "--batch-rows must be >= 1, got 0"),
         ("--messages m --balance nan", "--balance must be >= 0, got nan"),
         ("--messages m --space=1,2,3", "--space must be four numbers: min_lon,min_lat,max_lon,max_lat, got '1,2,3'"),
@@ -213,9 +205,9 @@ def test_progress_is_lines_where_there_is_no_terminal(capfd: pytest.CaptureFixtu
     totals = a_result().totals
     with Display() as display:
         display.show("start", Totals(), Head())
-        display.show("run", Totals(), Head(1, 4, 200, 1))
-        display.show("run", totals, Head(1, 4, 200, 1))  # too soon after the last
-        display.show("run", totals, Head(1, 2, 100, 1))  # the end is always told
+        display.show("run", Totals(), Head(4, 200, 1))
+        display.show("run", totals, Head(4, 200, 1))  # too soon after the last
+        display.show("run", totals, Head(2, 100, 1))  # the end is always told
     lines = capfd.readouterr().err.splitlines()
     assert lines[0] == "starting Spark"
     assert lines[1].startswith("0/200 rows, batch 0/4, 0 updates, 0 rejects")

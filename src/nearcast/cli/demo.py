@@ -14,10 +14,10 @@ from rich.table import Table
 
 import nearcast as nc
 from nearcast.cli.parser import Parser
-from nearcast.cli.report import followers, write_report
 from nearcast.cli.run import Display, print_summary
-from nearcast.cluster.pipeline import Options, Result, run
-from nearcast.cluster.sources import Input
+from nearcast.page.draw import draw, followers
+from nearcast.spark.files import Input
+from nearcast.spark.job import Options, Result, run
 from nearcast.workload import city
 
 _WINDOW = nc.Window(age=3 * 3_600.0)
@@ -64,8 +64,7 @@ def main(argv: Sequence[str]) -> int:
     posts, events = city.sample(args.seed, args.messages)
     updates = read_updates(out / "run" / "updates")
     console.print(people_table(posts, updates))
-    report = write_report(
-        out / "report.html",
+    report = draw(
         title=f"A day in {city.NAME}",
         bounds=city.BOUNDS,
         messages=posts,
@@ -75,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
         features=city.features(),
         metric=city.METRIC,
         age=_WINDOW.age,
-    )
+    ).save(out / "report.html")
     console.print(f"report with a map: {report.resolve()} (open it in a browser)", soft_wrap=True)
     return 0
 

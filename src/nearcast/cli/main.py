@@ -15,6 +15,7 @@ from nearcast.errors import NearcastError
 COMMANDS = {
     "run": "answer subscriptions over files or watched folders of messages, on Spark",
     "plan": "tell how evenly subscriptions spread over shards, and how many shards to take",
+    "serve": "take messages and subscriptions over HTTP and WebSocket, and tell what changes at once",
     "demo": "run the pipeline on a made-up city and write a report with a map",
     "warm": "compile kernels ahead, so that nobody waits later",
     "cache": "tell where compiled kernels are kept, and remove them",

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nearcast.cli.parser import Parser
-from nearcast.cluster.pipeline import WORLD
-from nearcast.cluster.sources import FORMATS
 from nearcast.errors import InvalidInput
 from nearcast.partition.partition import SplitSettings
+from nearcast.spark.files import FORMATS
+from nearcast.spark.job import WORLD
 
 SEVERAL: Any = {"nargs": "+", "action": "extend", "default": [], "metavar": "PATH"}  # one or more paths
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from rich import box
 from rich.console import Console
@@ -19,14 +19,15 @@ from rich.table import Table
 import nearcast as nc
 from nearcast.cli.options import SEVERAL, add_format, add_space, add_split, bounds_of, joined, parser_of
 from nearcast.cli.plan_picture import draw
-from nearcast.cluster.schema import PUBLISH, SUBSCRIBE
-from nearcast.cluster.sources import Input, SourceFile, find_files, read_file
 from nearcast.columns.arena import Floats, Ints
 from nearcast.errors import InvalidInput
 from nearcast.partition.costs import MESSAGE_NS, own_costs
 from nearcast.partition.footprint import COST_KINDS, Subscriptions, find_footprints
 from nearcast.partition.partition import METHODS, SplitSettings, owners_of, split
 from nearcast.partition.sample import SAMPLE_ROWS, Sample
+from nearcast.spark.blocks import rows_with_lists
+from nearcast.spark.file_rows import IdTypes, SourceFile, first_ids, read_file
+from nearcast.spark.files import Input, find_files
 
 TITLES = {"dkm": "DkM-SKS", "keyword": "by words", "space": "by space", "hash": "by id"}
 BUSY = 0.5  # of a core's time: what a shard should have to do at most
@@ -36,7 +37,7 @@ Tell how evenly subscriptions would be spread over shards, and how many shards t
 
 Reads subscriptions and messages like those to come, estimates what each subscription will cost, and shows the load
 of every shard for each way to split them: DkM-SKS (by words and places), by words alone, by space alone, and by a
-hash of the id. Nothing is run, and Spark is not needed.
+hash of the id. Nothing is run, and Spark is not started.
 """
 
 _EPILOG = """\
@@ -109,8 +110,9 @@ def main(argv: Sequence[str]) -> int:
         raise InvalidInput("--subscriptions", None, "must name subscriptions to plan for (or --events)")
     files = find_files(inputs)
     space = nc.Space(bounds_of(args.space), args.metric, args.max_distance)
-    sample = Sample(space, read_messages(files, args.sample))
-    subscriptions = read_subscriptions(files)
+    ids = id_types(files)
+    sample = Sample(space, read_messages(files, ids, args.sample))
+    subscriptions = read_subscriptions(files, ids)
     settings = SplitSettings(args.theta, args.gamma1, args.gamma2, window=not args.no_window)
     plan = plan_for(subscriptions, sample, args.shards, args.rate, settings)
     show(plan, Console())
@@ -122,33 +124,47 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def read_messages(files: Sequence[SourceFile], most: int) -> pa.Table | None:
+def id_types(files: Sequence[SourceFile]) -> IdTypes:
+    """The types of ids, by the first rows of the first files that have any."""
+    found: dict[str, str] = {}
+    for file in files:
+        found = first_ids(file) | found
+    return IdTypes(**found)
+
+
+def read_messages(files: Sequence[SourceFile], ids: IdTypes, most: int) -> pa.Table | None:
     """Messages of the files, the first `most`."""
     tables: list[pa.Table] = []
     n = 0
-    for number, file in enumerate(files):
-        if file.role == "subscriptions" or n >= most:
-            continue
-        for table in read_file(file, number):
-            said = table.filter(pa.array(table.column("event").to_numpy() == PUBLISH))
-            tables.append(said.select(["lon", "lat", "text", "keywords"]))
-            n += said.num_rows
+    for file in files:
+        for _, table in read_file(file, ("messages",), ids) if n < most else ():
+            told = _of(table, "publish", "update").select(["lon", "lat", "text", "keywords"])
+            tables.append(told)
+            n += told.num_rows
             if n >= most:
                 break
     return pa.concat_tables(tables).slice(0, most) if tables else None
 
 
-def read_subscriptions(files: Sequence[SourceFile]) -> Subscriptions:
-    """Subscriptions of the files: Parquet in columns if there is nothing else, else one by one."""
+def read_subscriptions(files: Sequence[SourceFile], ids: IdTypes) -> Subscriptions:
+    """Subscriptions of the files: Parquet as it is if there is nothing else."""
     own = [file for file in files if file.role != "messages"]
     if own and all(file.format == "parquet" and "event" not in pq.read_schema(file.path).names for file in own):
         return pa.concat_tables([pq.read_table(file.path) for file in own], promote_options="permissive")
-    found: list[dict[str, Any]] = []
-    for number, file in enumerate(own):
-        for table in read_file(file, number):
-            asked = table.filter(pa.array(table.column("event").to_numpy() == SUBSCRIBE))
-            found += [json.loads(spec) for spec in asked.column("spec").to_pylist()]
-    return found
+    tables = [table for file in own for _, table in read_file(file, ("subscriptions",), ids)]
+    if not tables:
+        return []
+    asked = _of(pa.concat_tables(tables), "subscribe").drop_columns([*_BESIDE, "event", "ts", "shard"])
+    return rows_with_lists(asked.select([n for n in asked.column_names if asked.column(n).null_count < len(asked)]))
+
+
+_BESIDE = ("position", "source", "raw", "refused")
+
+
+def _of(table: pa.Table, *events: str) -> pa.Table:
+    """The rows that ask for one of these events, or for none, which means the first; no rows that were refused."""
+    asked = pc.is_in(pc.fill_null(table.column("event"), events[0]), pa.array(events))
+    return table.filter(pc.and_(asked, table.column("refused").is_null()))
 
 
 def plan_for(

@@ -17,13 +17,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 import nearcast as nc
-from nearcast.cli.options import SEVERAL, add_format, add_space, add_split, bounds_of, joined, parser_of
-from nearcast.cluster.intake import BATCH_ROWS, Head
-from nearcast.cluster.pipeline import BALANCE, BALANCE_AFTER_S, SNAPSHOT_EVERY, WORLD, Options, Result, run
-from nearcast.cluster.progress import Totals
-from nearcast.cluster.sources import Input
+from nearcast.cli.options import SEVERAL, add_format, add_space, bounds_of, joined, parser_of
 from nearcast.errors import InvalidInput
 from nearcast.partition.partition import METHODS
+from nearcast.spark.files import Input
+from nearcast.spark.intake import BATCH_ROWS
+from nearcast.spark.job import BALANCE, BALANCE_AFTER_S, SNAPSHOT_EVERY, WORLD, Head, Options, Result, run
+from nearcast.spark.totals import Totals
 
 _DESCRIPTION = """\
 Answer subscriptions over a stream of messages, on Spark.
@@ -101,7 +101,6 @@ def build_parser() -> argparse.ArgumentParser:
         default="dkm",
         help="split them by expected cost (dkm), words, place, or a hash of their ids (default: dkm)",
     )
-    add_split(add)
     add(
         "--balance",
         type=float,
@@ -115,7 +114,7 @@ def build_parser() -> argparse.ArgumentParser:
         type=float,
         default=BALANCE_AFTER_S,
         metavar="S",
-        help=f"processor seconds of work per shard before that is judged (default: {BALANCE_AFTER_S:g})",
+        help=f"seconds of work per shard before that is judged (default: {BALANCE_AFTER_S:g})",
     )
     add("--batch-rows", type=int, default=BATCH_ROWS, metavar="N", help=f"rows per batch (default: {BATCH_ROWS})")
     add(
@@ -154,11 +153,11 @@ def options_from(args: argparse.Namespace) -> Options:
     inputs = tuple(Input(path, role, args.format) for role in roles for path in getattr(args, role))
     if not inputs:
         raise InvalidInput("input", None, "must be named with --messages, --subscriptions or --events")
-    whole = ("shards", "theta", "gamma1", "gamma2", "batch_rows", "snapshot_every")
-    for name, least in (*((name, 1) for name in whole), ("balance", 0), ("balance_after", 0)):
+    least = {"shards": 1, "batch_rows": 1, "snapshot_every": 1, "balance": 0, "balance_after": 0}
+    for name, bound in least.items():
         value = getattr(args, name)
-        if value is not None and not value >= least:
-            raise InvalidInput("--" + name.replace("_", "-"), value, f"must be >= {least}")
+        if value is not None and not value >= bound:
+            raise InvalidInput("--" + name.replace("_", "-"), value, f"must be >= {bound}")
     window = None
     if args.window_count is not None or args.window_age is not None or args.max_ahead is not None:
         window = nc.Window(count=args.window_count, age=args.window_age, max_ahead=args.max_ahead)
@@ -171,9 +170,6 @@ def options_from(args: argparse.Namespace) -> Options:
         corpus=tuple(Input(path, "corpus", args.format) for path in args.corpus),
         shards=args.shards,
         partition=args.partition,
-        theta=args.theta,
-        gamma1=args.gamma1,
-        gamma2=args.gamma2,
         balance=args.balance,
         balance_after=args.balance_after,
         master=args.master,
@@ -252,10 +248,9 @@ def summary_of(result: Result) -> dict[str, object]:
         "updates": {"+": totals.counts["added"], "-": totals.counts["removed"]},
         "batches": totals.next_batch,
         "shards": result.n_shards,
-        "moved": totals.counts["moved"],
+        "moved": totals.counts["assigned"],
         "files": result.head.files,
-        "restores": totals.counts["restores"],
-        "cache_hits": totals.counts["hits"],
+        "restores": totals.counts["restored"],
         "seconds": round(result.seconds, 3),
     }
 
@@ -288,8 +283,8 @@ def print_summary(result: Result, options: Options, console: Console) -> None:
     table.add_row("files", f"{result.head.files:,}")
     table.add_row("batches", f"{totals.next_batch:,}")
     table.add_row("shards", f"{result.n_shards:,}")
-    table.add_row("subscriptions moved between shards", f"{counts['moved']:,}")
-    table.add_row("shards restored / found in memory", f"{counts['restores']:,} / {counts['hits']:,}")
+    table.add_row("subscriptions assigned to shards", f"{counts['assigned']:,}")
+    table.add_row("shards restored", f"{counts['restored']:,}")
     rate = f" ({new_rows / result.seconds:,.0f} rows/s, start included)" if new_rows else ""
     table.add_row("time", f"{result.seconds:.1f} s{rate}")
     console.print(table)

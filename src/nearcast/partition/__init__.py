@@ -9,5 +9,6 @@ out. How many that are is estimated from a sample of messages.
 - `costs` turns footprints into nanoseconds of CPU per message, by words, by places, or by both.
 - `quadtree_sets` cuts subscriptions into sets by space, `dkm` by space and words, and `greedy` assigns them to the
   shard with the least to do.
+- `balance` tells, from the work that shards had, which subscriptions should move.
 - `partition` puts them together: `fit` makes a `Partition`, which gives new subscriptions their shards.
 """

@@ -33,7 +33,7 @@ from nearcast.partition.radii import Points, nearest_many, scratch_for, topk_man
 from nearcast.partition.sample import Rectangle, Sample, count_box
 from nearcast.space.regions import circle_box
 from nearcast.text.similarity import COSINE, DICE, OVERLAP
-from nearcast.text.words import from_lists
+from nearcast.text.words import as_given
 
 # In the columnar form, or each in the JSON form.
 Subscriptions: TypeAlias = pa.Table | list[dict[str, Any]]
@@ -101,7 +101,7 @@ def prefix_many(points: Any, holding: Any, words: Any, word_start: Any) -> Any:
     n = 0
     for i in range(points.xs.size):
         word_start[i] = n
-        first, after, delta = points.term_start[i], points.term_start[i + 1], points.shares[i]
+        first, after, delta = points.term_start[i], points.term_start[i + 1], points.deltas[i]
         if delta == 0.0:
             continue
         weight = 0.0
@@ -195,7 +195,7 @@ def _pieces(subscriptions: Subscriptions, sample: Sample) -> Iterator[Footprints
 def _piece(part: Part, sample: Sample) -> Footprints:
     """The footprints of one kind's subscriptions; words that only they have are freed again."""
     vocabulary, n_terms = sample.vocabulary, sample.n_terms
-    terms = vocabulary.encode(from_lists(part.words))
+    terms = vocabulary.encode(as_given(part.words))
     holding = np.append(sample.holding, 0)
     words = np.empty(terms.terms.size, np.int32)
     given, n = part.given, len(part.ids)
@@ -211,6 +211,7 @@ def _piece(part: Part, sample: Sample) -> Footprints:
         boxes[across, 0], boxes[across, 2] = -np.inf, np.inf
     else:
         points = _points(part, given, terms.row_start, terms.terms, terms.counts, vocabulary.idf[terms.terms])
+        points = points._replace(ks=_scaled(points.ks, sample.per_live))
         boxes = np.empty((n, 4))
         if part.kind == Kind.TOPK:
             words[:], word_start[:], n_words = terms.terms, terms.row_start, terms.terms.size
@@ -223,8 +224,8 @@ def _piece(part: Part, sample: Sample) -> Footprints:
         radii = _radii(part.kind, sample, points, vocabulary.capacity)
         balls_to_boxes(sample.space.metric_code, points.xs, points.ys, radii, boxes)
     words = np.minimum(words[:n_words], n_terms).astype(np.int32)
-    fresh = np.unique(terms.terms[terms.terms >= n_terms])
-    vocabulary.free(fresh)
+    numbers = vocabulary.keys.numbers()
+    vocabulary.free(numbers[numbers >= n_terms])
     return Footprints(given.rows, kinds, boxes, _levels(boxes, sample), alone, word_start, words)
 
 
@@ -234,8 +235,13 @@ def _points(part: Part, given: PointRows, row_start: Longs, terms: Ints, counts:
         owner = np.repeat(np.arange(len(part.ids)), np.diff(row_start))
         term_weights = counts * idf
         term_weights = term_weights / np.sqrt(np.bincount(owner, term_weights * term_weights, len(part.ids)))[owner]
-    columns = (given.x, given.y, given.share, given.tau, given.k, given.mode)
+    columns = (given.x, given.y, given.delta, given.tau, given.alpha, given.k, given.mode)
     return Points(*(owned(column) for column in (*columns, row_start, terms, term_weights)))
+
+
+def _scaled(ks: Ints, by: float) -> Ints:
+    """How many of the sample lie where the k best of the window do."""
+    return ks if by == 1.0 else np.clip(np.ceil(ks * by), 1, 2**31 - 1).astype(np.int32)
 
 
 def _radii(kind: Kind, sample: Sample, points: Points, n_terms: int) -> Floats:
@@ -247,7 +253,7 @@ def _radii(kind: Kind, sample: Sample, points: Points, n_terms: int) -> Floats:
     elif kind == Kind.TOPK:
         topk_many(sample.layout, space.metric_code, space.max_distance, points, scratch, radii)
     else:
-        radii = _reach(points.taus - points.shares, 1.0 - points.shares, space.max_distance)
+        radii = _reach(points.taus - points.deltas, 1.0 - points.deltas, space.max_distance)
     return radii
 
 
@@ -263,7 +269,7 @@ def _reach(needed: Floats, share: Floats, max_distance: float) -> Floats:
 
 def _alone(sample: Sample, points: Points) -> Floats:
     """Share of messages whose place alone is near enough for each `Similar`."""
-    radii = _reach(points.taus, 1.0 - points.shares, sample.space.max_distance)
+    radii = _reach(points.taus, 1.0 - points.deltas, sample.space.max_distance)
     near, boxes = np.flatnonzero(radii >= 0.0), np.empty((radii.size, 4))
     balls_to_boxes(sample.space.metric_code, points.xs, points.ys, np.maximum(radii, 0.0), boxes)
     shares = np.zeros(radii.size)

@@ -188,6 +188,7 @@ def fit(
     *,
     weights: Weights | None = None,
     settings: SplitSettings | None = None,
+    live: float | None = None,
 ) -> tuple[Partition, Ints]:
     """Split subscriptions into shards; returns the partition and the shard of each.
 
@@ -202,6 +203,8 @@ def fit(
         Messages like those to come, in the columnar form; of many, `SAMPLE_ROWS` are looked at. None if there are none.
     space, weights
         Those of the broker.
+    live
+        How many messages its window holds, if there is one; by default as many as the sample.
     """
     if method not in METHODS:
         raise InvalidInput("method", method, f"must be one of {', '.join(METHODS)}")
@@ -210,7 +213,7 @@ def fit(
     if method == "hash":
         partition = Partition(n_shards)
         return partition, partition.assign(subscriptions)
-    looked_at = Sample(space, sample, weights)
+    looked_at = Sample(space, sample, weights, live)
     found = find_footprints(subscriptions, looked_at)
     settings = settings or SplitSettings()
     held, loads, sets = split(method, found, looked_at, n_shards, settings)

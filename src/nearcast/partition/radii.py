@@ -25,8 +25,9 @@ class Points(NamedTuple):
 
     xs: Floats
     ys: Floats
-    shares: Floats  # float64[n]: alpha of TopK, delta of Similar
+    deltas: Floats  # float64[n]: of Similar, as taus; else zeros
     taus: Floats
+    alphas: Floats  # float64[n]: of TopK, else zeros
     ks: Ints
     modes: Ints  # int32[n]: measure of Similar, match of Nearest
     term_start: Longs  # int64[n + 1]: subscription i asks for terms[term_start[i]:term_start[i + 1]]
@@ -175,7 +176,7 @@ def topk_many(sample: Any, metric: Any, max_distance: Any, points: Any, scratch:
     """
     n_terms = sample.list_start.size - 1
     for i in range(points.xs.size):
-        first, after, alpha = points.term_start[i], points.term_start[i + 1], points.shares[i]
+        first, after, alpha = points.term_start[i], points.term_start[i + 1], points.alphas[i]
         total = 0
         for j in range(first, after):
             if points.terms[j] < n_terms:

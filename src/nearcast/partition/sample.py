@@ -149,10 +149,20 @@ class Sample:
         Those of the broker.
     messages
         In the columnar form; rows that are malformed are skipped. None for none.
+    live
+        How many messages the window holds. The k nearest of a window that holds a tenth of what the sample does lie
+        farther away, as the 10 k nearest of the sample, and change ten times as often. None: as many as the sample.
     """
 
-    def __init__(self, space: Space, messages: pa.Table | None = None, weights: Weights | None = None) -> None:
+    def __init__(
+        self,
+        space: Space,
+        messages: pa.Table | None = None,
+        weights: Weights | None = None,
+        live: float | None = None,
+    ) -> None:
         self.space = space
+        self._live = live
         self.vocabulary = Vocabulary(weights)
         batch = decode_messages(_thinned(messages), space, None)
         order = np.argsort(batch.y, kind="stable")
@@ -161,7 +171,7 @@ class Sample:
             wrap_many(xs)
         spots = np.empty((xs.size, 3))
         spots_of(space.metric_code, xs, ys, spots)
-        encoded = encode_batch(batch, self.vocabulary)
+        encoded, _ = encode_batch(batch, self.vocabulary)
         lengths = np.diff(encoded.row_start)
         owner = np.repeat(np.argsort(order, kind="stable"), lengths)
         by_owner = np.argsort(owner, kind="stable")
@@ -179,17 +189,19 @@ class Sample:
         self.n = self.layout.ys.size
         self.n_terms = self.layout.list_start.size - 1  # of words that the sample holds; words with larger terms: none
         self.holding = np.diff(self.layout.list_start)  # int64[n_terms]: messages that hold each word
+        self.per_live = 1.0 if not self._live else self.n / self._live  # messages of the sample for a live one
 
     def state(self) -> dict[str, Any]:
         """All there is to keep."""
         space = {"bounds": np.array(self.space.bounds), "metric": self.space.metric, "far": self.space.max_distance}
-        return {"space": space, "vocabulary": self.vocabulary.state(), **self.layout._asdict()}
+        return {"space": space, "vocabulary": self.vocabulary.state(), "live": self._live, **self.layout._asdict()}
 
     @classmethod
     def load(cls, state: Mapping[str, Any]) -> Self:
         """The sample of a state."""
         space = state["space"]
-        made = cls(Space(tuple(space["bounds"].tolist()), space["metric"], space["far"]))
+        live = state.get("live")
+        made = cls(Space(tuple(space["bounds"].tolist()), space["metric"], space["far"]), live=live and float(live))
         made.vocabulary = Vocabulary().load(state["vocabulary"])
         made.layout = SampleLayout(*(owned(state[name]) for name in SampleLayout._fields))
         made._note_sizes()
