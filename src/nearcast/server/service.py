@@ -1,0 +1,110 @@
+"""What routes, sockets and webhooks share: backend, hub, keys, quotas, and the connections that are open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from starlette.requests import Request
+
+from nearcast.errors import InvalidInput
+from nearcast.server.access.auth import Auth, Caller, bearer
+from nearcast.server.access.origin import Door
+from nearcast.server.access.quotas import Quotas
+from nearcast.server.access.store import Store
+from nearcast.server.backend import Backend
+from nearcast.server.config import DAY_S, WORLD, Config
+from nearcast.server.durable.operations import Answer, Part
+from nearcast.server.durable.recovery import Settings
+from nearcast.server.metrics import Metrics
+from nearcast.server.problems import Problem
+from nearcast.server.push.connection import Connection
+from nearcast.server.push.delivery import Delivery
+from nearcast.server.push.hub import Hub
+from nearcast.server.push.webhooks import Webhooks
+
+MAX_AHEAD_S = 60.0
+
+
+class Service:
+    """One server."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.metrics = Metrics()
+        data = Path(config.data)
+        self.backend = Backend(
+            data,
+            settings_of(config),
+            self.metrics,
+            config.clock == "wall",
+            config.segment_bytes,
+            config.updates_bytes,
+        )
+        self.store = Store(data)
+        self.auth = Auth(self.store, config)
+        if not config.is_loopback and self.auth.is_open:
+            raise InvalidInput("--host", config.host, "must be a loopback address until there is a key (--new-key)")
+        self.door = Door(config)
+        self.quotas = Quotas()
+        self.hub = Hub()
+        self.connections: set[Connection] = set()
+        self.is_warm = False
+        self.is_draining = False
+        self.backend.listeners.append(self.hub.told)
+        self.webhooks = Webhooks(self.store, self.hub, self.backend, config, self.metrics)
+
+    async def start(self) -> None:
+        """Recover and begin."""
+        await self.backend.start()
+        self.hub.state = self.backend.state
+        self.webhooks.start()
+
+    async def stop(self) -> None:
+        """Finish what waits."""
+        await self.webhooks.stop()
+        await self.backend.stop()
+        self.store.close()
+
+    def caller(self, request: Request, scope: str | None) -> Caller:
+        """Who asks, with this scope."""
+        caller = self.auth.caller(bearer(request.headers.get("authorization")))
+        if scope is not None:
+            caller.require(scope)
+        return caller
+
+    async def submit(
+        self, parts: list[Part], rejects: list[tuple[int, str, str]] | None = None, key: str = "", digest: bytes = b""
+    ) -> Answer:
+        """Log and apply, unless the server is being drained."""
+        if self.is_draining:
+            raise Problem(503, "draining", "the server is being drained and takes nothing more", retry_after=5)
+        return await self.backend.submit(parts, rejects or [], key, digest)
+
+    @contextmanager
+    def connected(self, kind: str, caller: Caller, delivery: Delivery) -> Iterator[Connection]:
+        """A connection while it is open."""
+        if not self.backend.is_ready:
+            raise Problem(503, "starting", "the server is starting", retry_after=1)
+        connection = Connection(self.hub, self.backend, delivery, self.config.pending_bytes, f"{kind}:{caller.name}")
+        self.connections.add(connection)
+        self.metrics.connections.labels(kind).inc()
+        try:
+            yield connection
+        finally:
+            connection.close()
+            self.connections.discard(connection)
+            self.metrics.connections.labels(kind).dec()
+
+
+def settings_of(config: Config) -> Settings | None:
+    """What decides about answers; None if nothing was said and the folder has it already."""
+    said = (config.space, config.metric, config.max_distance, config.window_count, config.window_age)
+    if (Path(config.data) / "settings.json").exists() and all(value is None for value in said):
+        return None
+    count, age = config.window_count, config.window_age
+    if count is None and age is None:
+        age = DAY_S
+    ahead = MAX_AHEAD_S if config.clock == "wall" else None
+    return Settings(config.space or WORLD, config.metric or "haversine", config.max_distance, count, age, ahead)
