@@ -99,6 +99,7 @@ class Figure:
     work: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # shown beside: label -> counter by counter
     average: bool = False  # show the average over the sweep too
     together: bool = True  # all series alive at once and interleaved; False where memory does not allow it
+    verdict: str = ""  # reproduced, differs because, refuted; the bar met or missed
     name: str = field(default="", compare=False)  # that of its file
 
     def sizes_of(self, series: str, x: Any, changed: Mapping[str, Any]) -> Sizes:

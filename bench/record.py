@@ -41,8 +41,9 @@ def surroundings() -> Line:
 
 
 def compose(figure: Figure, x: Any, seed: int, result: Result, context: Line) -> Line:
-    """The line of one series at one point."""
-    return {"figure": figure.name, "sweep": figure.sweep[0], "x": x, "seed": seed, **result, **context}
+    """The line of one series at one point; `load` says how busy the machine was meanwhile."""
+    load = round(os.getloadavg()[0], 2)
+    return {"figure": figure.name, "sweep": figure.sweep[0], "x": x, "seed": seed, **result, "load": load, **context}
 
 
 def append(line: Line, path: Path | None = None) -> Path:

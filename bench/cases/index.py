@@ -16,6 +16,7 @@ from nearcast.columns.subscription_tables import PointRows, PointTable
 from nearcast.engines.contract import EngineContext
 from nearcast.engines.exact import NEAREST, TOPK
 from nearcast.engines.oracle.best_live import best_live
+from nearcast.model.kinds import Kind
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.weights import Weights
 from nearcast.text.words import from_lists
@@ -46,7 +47,7 @@ class FullWindow(Case):
         self.recent = first.slice(0, _CORPUS)
         for batch in batches(first, _BATCH):
             self.arrive(batch)
-        self.table = PointTable(self.vocabulary)
+        self.table = PointTable(self.vocabulary, Kind.TOPK)
         self.n_asked = 0
 
     def arrive(self, batch: pa.Table) -> None:
@@ -99,7 +100,7 @@ class FullWindow(Case):
             dots = np.bincount(owner, asked[terms] * layout.counts[places] * idf[terms], slots.size)
             with np.errstate(invalid="ignore", divide="ignore"):
                 cosines = dots / (scale["norm"] * messages["norm"])
-            alpha = float(scale["share"])
+            alpha = float(scale["alpha"])
             ranks = alpha * np.maximum(0.0, 1.0 - away / space.max_distance) + (1.0 - alpha) * cosines
         kept = np.flatnonzero(shared >= need)
         best = kept[np.lexsort((-messages["sequence"][kept], -ranks[kept]))[:20]]

@@ -23,6 +23,7 @@ from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.nearest.grid import GridSettings
 from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.engines.oracle import KeptOracle
+from nearcast.model.kinds import Kind
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
 from nearcast.window.live import LiveMessages, Steps
@@ -88,7 +89,7 @@ class Watching(Case):
         self.window = Window(count=live) if live else None
         self.live = LiveMessages(self.stream.space, self.window, self.vocabulary)
         self.context = EngineContext(self.stream.space, self.vocabulary, self.live)
-        self.table = PointTable(self.vocabulary, weighs=False)
+        self.table = PointTable(self.vocabulary, Kind.NEAREST)
         self.engine = self.make("nearest")
         self.register()
         for batch in batches(self.take(sizes.get("before", 2 * (live or 0))), BATCH):
@@ -159,14 +160,14 @@ class Watching(Case):
         return int(self.sizes["checked"])
 
     def repeat(self, watch: Stopwatch) -> int:
-        n, close = 0, self.engine._close
+        n, close = 0, self.engine.close_batch
 
         def closing() -> None:
             watch.lap("processing")
             close()
             watch.lap("index updating")
 
-        self.engine._close = closing  # type: ignore[method-assign]
+        self.engine.close_batch = closing  # type: ignore[method-assign]
         try:
             for batch in batches(self.take(self.sizes["published"]), BATCH):
                 steps = admit(self.live, self.stream.space, batch)
@@ -175,7 +176,7 @@ class Watching(Case):
                 self.live.release(steps)
                 n += batch.num_rows
         finally:
-            self.engine._close = close  # type: ignore[method-assign]
+            self.engine.close_batch = close  # type: ignore[method-assign]
         return n
 
     def counts(self) -> Counts:
@@ -195,5 +196,5 @@ class Building(Watching):
     def repeat(self, watch: Stopwatch) -> int:
         slots: Ints = self.table.used_slots
         with watch:
-            self.engine._all.build(self.engine._filed, self.table.layout, self.engine.results.layout.buffers, slots)
+            self.engine.all_words.build(self.engine.filed, self.table.layout, self.engine.results.layout.buffers, slots)
         return slots.size

@@ -22,6 +22,7 @@ from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.nearest.grid import GridSettings
 from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.engines.oracle import KeptOracle
+from nearcast.model.kinds import Kind
 from nearcast.partition.footprint import find_footprints
 from nearcast.partition.partition import Partition, SplitSettings, fit
 from nearcast.partition.quadtree_sets import space_sets
@@ -58,7 +59,7 @@ class Shard:
 
     def __init__(self, context: EngineContext, name: str) -> None:
         self.context = context
-        self.table = PointTable(context.vocabulary, weighs=False)
+        self.table = PointTable(context.vocabulary, Kind.NEAREST)
         self.engine = self.make("nearest")
         self.name = name
         self.sets: Ints = np.zeros(0, dtype=np.int32)  # of each slot, where the split was by sets

@@ -93,7 +93,7 @@ class Standing(Case):
         self.vocabulary = Vocabulary(Weights.fit(self.before["text"]))
         self.live = LiveMessages(self.space, None, self.vocabulary)
         self.context = EngineContext(self.space, self.vocabulary, self.live)
-        self.table = PointTable(self.vocabulary)
+        self.table = PointTable(self.vocabulary, Kind.SIMILAR)
         self.n_answers = self.n_messages = 0
 
     def make(self) -> Any:

@@ -16,6 +16,7 @@ from nearcast.columns.decode_subscriptions import Rules, decode_subscriptions
 from nearcast.columns.subscription_tables import PointRows, PointTable
 from nearcast.engines.contract import EngineContext
 from nearcast.engines.topk import SkypeSettings, TopKSkype
+from nearcast.model.kinds import Kind
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import from_lists
 from nearcast.window.live import LiveMessages, Steps
@@ -71,7 +72,7 @@ class Sliding(Case):
         self.context = EngineContext(self.stream.space, self.vocabulary, self.live)
         for batch in batches(first, BATCH):
             self.live.release(admit(self.live, self.stream.space, batch))
-        self.table = PointTable(self.vocabulary)
+        self.table = PointTable(self.vocabulary, Kind.TOPK)
         self.engine = self.make()
         words = (1, 5) if not sizes["n_words"] else (sizes["n_words"], sizes["n_words"])
         source = subscriptions.Source.of(first.slice(0, _SOURCE))
@@ -124,7 +125,7 @@ class Sliding(Case):
         terms = layout.terms[places]
         dots = np.bincount(owner, asked[terms] * layout.counts[places] * idf[terms], rows.size)
         away = distances(space.metric, float(row["x"]), float(row["y"]), rows["x"], rows["y"])
-        alpha = float(scale["share"])
+        alpha = float(scale["alpha"])
         with np.errstate(invalid="ignore", divide="ignore"):
             cosines = dots / (scale["norm"] * rows["norm"])
         scores = alpha * np.maximum(0.0, 1.0 - away / space.max_distance) + (1.0 - alpha) * cosines

@@ -93,9 +93,9 @@ class Drawing(NamedTuple):
 
     def tables(self, n: int) -> Iterator[pa.Table]:
         """Tables of `n` subscriptions; those of `s1m` are its own."""
-        return iter(_few(self, n)) if n <= BLOCK else self._tables(n)
+        return iter(_few(self, n)) if n <= BLOCK else self.draw(n)
 
-    def _tables(self, n: int) -> Iterator[pa.Table]:
+    def draw(self, n: int) -> Iterator[pa.Table]:
         if self.messages == S1M:
             return s1m.subscriptions(n, self.seed)
         return self.drawn_from(Stream(self.messages, self.seed).take(self.n_before), n, self.seed)
@@ -110,7 +110,7 @@ class Drawing(NamedTuple):
 @lru_cache(maxsize=8)
 def _few(drawing: Drawing, n: int) -> list[pa.Table]:
     """Kept: guards ask for the same few subscriptions again and again."""
-    return list(drawing._tables(n))
+    return list(drawing.draw(n))
 
 
 class Standing(Case):
@@ -215,7 +215,7 @@ class Delivery(Case):
 
     def prepare(self) -> None:
         sizes = self.sizes
-        self.stream = Stream(sizes["messages"], self.seed)
+        self.stream = self.new_stream()
         self.source = self.stream.source
         self.broker = self.new_broker()
         self.engine = put_in(self.broker, sizes["engine"], **settings_of(sizes))
@@ -224,6 +224,10 @@ class Delivery(Case):
         rejects = self.broker.subscribe_many(self.given(drawing)).rejects
         if rejects:
             raise WrongAnswer(f"a subscription was refused: {rejects[0]}")
+
+    def new_stream(self) -> Stream:
+        """The messages."""
+        return Stream(self.sizes["messages"], self.seed)
 
     def new_broker(self) -> Broker:
         """Without subscriptions."""

@@ -16,6 +16,6 @@ FIGURE = Figure(
     baseline="DkM-SKS",
     sizes={"messages": PLACES, "shards": 20, "k": 10, "before": 100_000, "checked": 2_000},
     tiny={"messages": "zipf", "subscriptions": (1_500,), "shards": 3, "before": 1_000, "checked": 500},
-    repeats=1,
+    repeats=3,
     together=False,
 )

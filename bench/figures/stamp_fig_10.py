@@ -9,7 +9,7 @@ FIGURE = replace(
     title="Pruning by the filters of STAMP",
     expected="SP, SP+HI and SP+RP+HI have the same candidates and access ever fewer subscriptions; ST accesses more "
     "and leaves fewer candidates",
-    repeats=1,
+    repeats=3,
     sizes={**TIMED.sizes, "published": 1_000},
     tiny={"varied": ()},
 )

@@ -14,7 +14,7 @@ FIGURE = Figure(
         "AP-Tree": (Pausing, {"engine": AP_TREE}),
         "AP-Tree, no rebuilding": (Pausing, {"engine": AP_TREE, "drift": 1e9}),
     },
-    repeats=1,
+    repeats=3,
     sizes={**SIZES, "messages": "tweets_2021_2022", "built": 0.5},
     tiny={**TINY, "subscriptions": (1_500,), "built": 0.5},
 )

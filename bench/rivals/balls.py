@@ -95,7 +95,7 @@ class BallFilter:
             tree.after_move(regions)
             tree.maintain(regions.size)
         else:
-            self._engine._refile(regions, before)
+            self._engine.refile(regions, before)
 
     def remove(self, filed: Array, slots: Ints) -> None:
         """These subscriptions end."""
@@ -110,7 +110,7 @@ class BallFilter:
         first, end = events
         part = Steps(
             steps.rows[first:end], steps.arrivals[first:end], steps.lasts[first:end], steps.clocks[first:end],
-            np.zeros(end - first + 1, np.int64), steps.expired[:0],
+            np.zeros(end - first + 1, np.int64), steps.expired[:0], steps.withdrawn[:0],
         )  # fmt: skip
         found = self._engine.publish(part)
         slots = self._table.numbers[found.slots].astype(np.int64)
@@ -154,6 +154,6 @@ class BallEngine(NearestEngine):
         self._make = make
         super().__init__(table, context, settings)
 
-    def _start(self) -> None:
-        super()._start()
-        self._all = BallFilter(self.context, self._make)  # type: ignore[assignment]
+    def start(self) -> None:
+        super().start()
+        self.all_words = BallFilter(self.context, self._make)  # type: ignore[assignment]

@@ -43,7 +43,7 @@ class Rival(WithinOracle):
         """Matches from event `first` on: the event to go on with, and how many were written."""
 
     @abstractmethod
-    def _refile(self, slots: Ints, before: Array) -> None:
+    def refile(self, slots: Ints, before: Array) -> None:
         """Subscriptions whose regions were changed."""
 
     @abstractmethod
@@ -73,7 +73,7 @@ class Rival(WithinOracle):
         return Changes(events, slots, steps.arrivals[events], np.ones(n, np.int32), np.full(n, np.nan))
 
     def move(self, slots: Ints, before: Array) -> Changes:
-        self._refile(slots, before)
+        self.refile(slots, before)
         return super().move(slots, before)
 
     def check(self) -> None:
@@ -130,7 +130,7 @@ class Filing(Rival):
         self._drop(slots, self.within.rows[slots])
         self._n_filed -= slots.size
 
-    def _refile(self, slots: Ints, before: Array) -> None:
+    def refile(self, slots: Ints, before: Array) -> None:
         self._drop(slots, before)
         self._add(slots)
 

@@ -92,8 +92,8 @@ def bind(scale, buffer, near, floor_bounds, at):
     """Write the least text for each cell of a subscription."""
     for n in range(COVER):
         bound = -np.inf
-        if scale.share < 1.0:
-            bound = (buffer.floor - scale.share * near[at + n]) / (1.0 - scale.share)
+        if scale.alpha < 1.0:
+            bound = (buffer.floor - scale.alpha * near[at + n]) / (1.0 - scale.alpha)
         floor_bounds[at + n] = bound - _LOOSE * abs(bound) - _LOOSE if bound > -np.inf else bound
 
 
@@ -255,8 +255,8 @@ class CIQ(KeptEngine):
         bind_many(filed, layout, self.results.layout.buffers, slots)
         return filed
 
-    def _refill(self, slots: Ints, as_of: AsOf) -> None:
-        super()._refill(slots, as_of)
+    def refill(self, slots: Ints, as_of: AsOf) -> None:
+        super().refill(slots, as_of)
         if self._filed is not None:
             bind_many(self._filed, self.table.layout, self.results.layout.buffers, slots)
 
@@ -278,8 +278,8 @@ class CIQ(KeptEngine):
         )
         return task
 
-    def _grow_found(self) -> None:
-        super()._grow_found()
+    def grow_found(self) -> None:
+        super().grow_found()
         self._probe = self._probe._replace(candidates=np.zeros(2 * self._probe.candidates.size, np.int32))
 
     def stats(self) -> Stats:

@@ -96,10 +96,10 @@ class RegionListsEngine(WordsOnlyEngine):
 
     _sets: Ints = np.zeros(0, dtype=np.int32)
 
-    def _start(self) -> None:
-        super()._start()
-        self._any: RegionLists = RegionLists(self.context.space, self._sets)
+    def start(self) -> None:
+        super().start()
+        self.any_word: RegionLists = RegionLists(self.context.space, self._sets)
 
     def put_in_sets(self, sets: Ints) -> None:
         """From now on subscriptions are in these sets, by slot; those that are filed stay where they are."""
-        self._sets = self._any.sets = sets
+        self._sets = self.any_word.sets = sets

@@ -112,7 +112,7 @@ class Scan(Rival):
         self._empty(slots)
         self._n_filed -= slots.size
 
-    def _refile(self, slots: Ints, before: Array) -> None:
+    def refile(self, slots: Ints, before: Array) -> None:
         self._write(slots)
 
     def _build(self) -> None:

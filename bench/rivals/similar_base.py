@@ -134,7 +134,7 @@ class SimilarRival(SimilarOracle):
         """Matches from event `first` on, as `oracle.match.match_similar`."""
 
     @abstractmethod
-    def _refile(self, slots: Ints) -> None:
+    def refile(self, slots: Ints) -> None:
         """Subscriptions whose places were changed."""
 
     @abstractmethod
@@ -167,7 +167,7 @@ class SimilarRival(SimilarOracle):
         return Changes(events, slots, steps.arrivals[events], np.ones(events.size, np.int32), scores)
 
     def move(self, slots: Ints, before: Array) -> Changes:
-        self._refile(slots)
+        self.refile(slots)
         return super().move(slots, before)
 
     def reweighed(self) -> None:

@@ -131,7 +131,7 @@ class Filing(SimilarRival):
         self._drop(slots)
         self._n_filed -= slots.size
 
-    def _refile(self, slots: Ints) -> None:
+    def refile(self, slots: Ints) -> None:
         self._drop(slots)
         self._add(slots)
 

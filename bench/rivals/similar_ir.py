@@ -44,7 +44,7 @@ def list_words(subscriptions, slots, leaves, ground, keys, rows):
     n = 0
     for slot in slots:
         row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
-        need = need_of_place(scale.share, scale.tau, 0.0)
+        need = need_of_place(scale.delta, scale.tau, 0.0)
         if need <= 1.0 + LOOSE:
             keys[n] = key_of(leaves[slot], NO_WORD)
             rows[n].slot, rows[n].tag = slot, _PLACE
@@ -151,7 +151,7 @@ def sift(subscriptions, lists, at, place, text, touched, n_touched):
         if is_placed(posting):
             a, b, c = posting.x - u, posting.y - v, posting.z - w
             near = ssim_bound(a * a + b * b + c * c - slack)
-        if similar_score(scale.share, best, near) >= scale.tau - LOOSE:
+        if similar_score(scale.delta, best, near) >= scale.tau - LOOSE:
             touched[n] = posting.slot
             n += 1
     for k in range(n_touched, n_kept_alone):
@@ -254,7 +254,7 @@ class SimilarIr100(SimilarIr):
 
     def _parts(self, slots: Ints) -> Ints:
         scales = self.points.scales[slots]
-        delta, tau = (np.minimum(scales[name] * _STEPS, _STEPS - 1).astype(np.int32) for name in ("share", "tau"))
+        delta, tau = (np.minimum(scales[name] * _STEPS, _STEPS - 1).astype(np.int32) for name in ("delta", "tau"))
         return np.asarray(delta * _STEPS + tau, np.int32)
 
 

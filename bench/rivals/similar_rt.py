@@ -66,7 +66,7 @@ def assign_tokens(subscriptions, slots, tree, ground, order, keys, rows):
                 term = subscriptions.terms[row.term_start + order[i]]
                 share += share_of_text(row.mode, idf[term], scale.weight, row.n_terms)
             text = text_bound(looseness(row.mode), share + LOOSE) if i >= 0 else 0.0
-            need = need_of_place(scale.share, scale.tau, text)
+            need = need_of_place(scale.delta, scale.tau, text)
             if i < 0 and need > 1.0 + LOOSE:
                 continue
             if i > 0 and tree.nodes[node].parent != NO_NODE:

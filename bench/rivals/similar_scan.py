@@ -67,13 +67,13 @@ def flatten(subscriptions, slots, where, centre, idf, flat):
     for slot in slots:
         row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
         u, v, w = to_units(where, centre, row.x, row.y)
-        reach = squared_reach(where, need_of_place(scale.share, scale.tau, 1.0))
+        reach = squared_reach(where, need_of_place(scale.delta, scale.tau, 1.0))
         reach = min(reach, _ANYWHERE)
         if u == math.inf:
             u, v, w, reach = 0.0, 0.0, 0.0, math.inf
         flat.x[slot], flat.y[slot], flat.z[slot], flat.reach[slot] = u, v, w, reach
         asker = flat.askers[slot]
-        asker.expires, asker.delta, asker.tau, asker.loose = row.expires, scale.share, scale.tau, looseness(row.mode)
+        asker.expires, asker.delta, asker.tau, asker.loose = row.expires, scale.delta, scale.tau, looseness(row.mode)
         for i in range(row.n_terms):
             term = subscriptions.terms[row.term_start + i]
             flat.terms[asker.start + i] = term
@@ -190,7 +190,7 @@ class SimilarScan(SimilarRival):
             used = np.flatnonzero(self._askers["n"] > 0)
             self._askers["start"][used] = self._words.compact(self._askers["start"][used], self._askers["n"][used])
 
-    def _refile(self, slots: Ints) -> None:
+    def refile(self, slots: Ints) -> None:
         self._write(slots)
 
     def _build(self) -> None:

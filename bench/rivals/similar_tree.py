@@ -58,7 +58,7 @@ def widen(nodes, node, subscriptions, slots):
         at = node[i]
         while at != NO_NODE:
             below = nodes[at]
-            below.low_delta, below.high_delta = min(below.low_delta, scale.share), max(below.high_delta, scale.share)
+            below.low_delta, below.high_delta = min(below.low_delta, scale.delta), max(below.high_delta, scale.delta)
             below.low_tau = min(below.low_tau, scale.tau)
             below.loosest = max(below.loosest, looseness(row.mode))
             at = below.parent

@@ -39,12 +39,12 @@ class SpaceOnly(GridPyramid):
         rows["term_start"], rows["n_terms"] = 0, 1
         numbers = np.arange(steps.arrivals.size) - first
         part = steps._replace(arrivals=np.where(steps.arrivals >= 0, numbers, -1).astype(np.int32))
-        return super().find(filed, part, first, end, MessageLayout(rows, one, one), pairs)
+        return super().find(filed, part, first, end, messages._replace(rows=rows, terms=one, counts=one), pairs)
 
 
 class SpaceOnlyEngine(NearestEngine):
     """`Nearest` with the space-only index for any word."""
 
-    def _start(self) -> None:
-        super()._start()
-        self._any = SpaceOnly(self.context.space, GridSettings())
+    def start(self) -> None:
+        super().start()
+        self.any_word = SpaceOnly(self.context.space, GridSettings())

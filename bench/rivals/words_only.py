@@ -34,9 +34,9 @@ class WordsOnly(GridPyramid):
 class WordsOnlyEngine(NearestEngine):
     """`Nearest` with the keyword-only index for any word: whoever shares a word is compared by distance."""
 
-    def _start(self) -> None:
-        super()._start()
-        self._any = WordsOnly(self.context.space)
+    def start(self) -> None:
+        super().start()
+        self.any_word = WordsOnly(self.context.space)
 
     def _follow_ranges(self, slots: Longs) -> None:
         """Nobody is filed by a ball."""

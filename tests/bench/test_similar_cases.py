@@ -58,7 +58,7 @@ def test_a_wrong_engine_in_a_broker_is_found():
 def test_what_is_varied_is_set():
     case = tiny("stamp_fig_11", "R^t++", "delta 0.25, tau 0.5, fanout 7")
     scales = case.table.scales[case.table.used_slots]
-    assert set(scales["share"].tolist()) == {0.25}
+    assert set(scales["delta"].tolist()) == {0.25}
     assert set(scales["tau"].tolist()) == {0.5}
     assert case.engine.fanout == 7
     assert similar.with_varied({"varied": "defaults", "tau": 1}) == {"tau": 1}

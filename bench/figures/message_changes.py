@@ -1,0 +1,32 @@
+"""Updates and retractions at a million subscriptions of one kind and a million live messages."""
+
+from bench.cases.changes import Changing
+from bench.figure import Figure
+
+FIGURE = Figure(
+    title="Updates and retractions",
+    workload="new versions of live messages drawn at random, as Arrow batches of 1,000 through Broker.update, and 20 "
+    "retractions one by one after each; k = 20",
+    expected="at least 20,000 per CPU second for Within, 5,000 for TopK and Nearest",
+    sweep=("subscriptions", (1_000_000,)),
+    series={
+        "within": (Changing, {"kind": "within"}),
+        "topk": (Changing, {"kind": "topk"}),
+        "nearest, any word": (Changing, {"kind": "nearest_any"}),
+        "nearest, all words": (Changing, {"kind": "nearest_all"}),
+        "topk after a publish": (Changing, {"kind": "topk", "loaded": "publish"}),
+    },
+    repeats=3,
+    sizes={
+        "messages": "poi_simplegeo_us",
+        "window": 1_000_000,
+        "k": 20,
+        "loaded": "update",
+        "batch": 1_000,
+        "changed": 20_000,
+        "retracted": 20,
+        "checked": 20,
+    },
+    tiny={"messages": "zipf", "subscriptions": (300,), "window": 300, "batch": 50, "changed": 100, "retracted": 5},
+    together=False,
+)

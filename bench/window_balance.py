@@ -1,0 +1,65 @@
+"""How evenly updates are spread over shards when messages expire: `python -m bench.window_balance`.
+
+Subscriptions that keep results are split in three ways: by id, by DkM-SKS as if the window held as many messages as the
+sample, and by DkM-SKS with the window's own size. One broker then counts the updates of each subscription. Updates are
+what a shard's work grows with once the index has done its part, and do not depend on the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+import pyarrow as pa
+
+from bench.cases.messages import Stream, batches
+from bench.cases.sharded import spread
+from bench.cases.within import STOP_WORDS
+from bench.figure import SEED
+from nearcast import Broker, Window
+from nearcast.partition.partition import SplitSettings, fit
+from nearcast.workload import subscriptions
+
+KINDS = ("topk", "nearest_all", "nearest_any")
+STEP = 1_000
+
+
+def updates_of(given: pa.Table, stream: Stream, live: int, n: int) -> np.ndarray:
+    """How many updates each subscription gets of `n` messages, when the window is full."""
+    broker = Broker(stream.space, Window(count=live))
+    broker.subscribe_many(given)
+    for batch in batches(stream.take(live), STEP):
+        broker.publish(batch)
+    told = [
+        broker.publish(batch).to_arrow().column("subscription").to_numpy() for batch in batches(stream.take(n), STEP)
+    ]
+    order = np.argsort(given.column("id").to_numpy(), kind="stable")
+    found = order[np.searchsorted(given.column("id").to_numpy()[order], np.concatenate(told))]
+    return np.bincount(found, minlength=given.num_rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("subscriptions", 100_000), ("sample", 100_000), ("live", 10_000), ("published", 20_000)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--shards", type=int, default=20)
+    parser.add_argument("--messages", default="poi_simplegeo_us")
+    args = parser.parse_args()
+    for kind in KINDS:
+        stream = Stream(args.messages, SEED)
+        source = subscriptions.Source.of(stream.take(2 * args.subscriptions), STOP_WORDS.split())
+        shares = {kind: 1.0}
+        drawn = subscriptions.mixed(source, args.subscriptions, SEED, shares=shares, bounds=stream.space.bounds)
+        given, sample = pa.concat_tables(drawn), stream.take(args.sample)
+        updates = updates_of(given, stream, args.live, args.published)
+        settings = SplitSettings(window=True)
+        for name, method, live in (("by id", "hash", None), ("DkM-SKS", "dkm", None), ("and live", "dkm", args.live)):
+            partition, held = fit(method, given, sample, args.shards, stream.space, settings=settings, live=live)
+            loads = np.bincount(held, updates, args.shards)
+            alike = np.corrcoef(partition.costs(given), updates)[0, 1] if method != "hash" else float("nan")
+            print(f"{stream.source}, {kind}, {name}: {updates.sum():,} updates, spread {spread(loads):.3f}, "
+                  f"costs and updates correlate by {alike:.3f}", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
