@@ -1,26 +1,31 @@
-# Two commands do everything on a machine with Python 3.11: `make demo` and `make test`.
+# Three commands do everything on a machine with Python 3.11: `make demo`, `make serve` and `make test`.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/ready
 KERNELS := tests/columns tests/space tests/text tests/window
-LIBRARY := tests/model tests/text tests/space tests/columns tests/window tests/engines tests/contract tests/broker tests/test_signatures.py
+LIBRARY := tests/model tests/text tests/space tests/columns tests/window tests/engines tests/contract tests/broker
 RIVALS := $(wildcard tests/bench/test_*rivals.py)
+HOSTS := tests/spark/test_hosts.py
 
 ENGINES := within similar topk nearest
 MARKS ?= not spark and not slow
 MINUTES ?= 10
 
-.PHONY: demo test fuzz test-tools test-oldest test-newest figures cluster-test lint kernels clean
+.PHONY: demo serve test docs fuzz test-tools test-oldest test-newest figures cluster-test lint kernels clean
 
 demo: $(READY)
 	$(BIN)/nearcast demo
+
+# The invented city, live: open the address that it prints.
+serve: $(READY)
+	$(BIN)/nearcast serve --demo
 
 # Kernels are compiled first, while sources are checked, so that tests do not each wait for them. Bounds are checked. Then
 # the kernels that engines share run as plain Python.
 test: $(READY)
 	$(MAKE) -j2 lint kernels
-	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 2 --dist loadscope $(RIVALS:%=--ignore=%) -k 'not work_is_as_accepted'
+	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 2 --dist loadscope $(RIVALS:%=--ignore=%) --ignore=$(HOSTS) -k 'not work_is_as_accepted'
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadscope $(KERNELS)
 
 # The tests of one package, in under a minute once its kernels are compiled: `make test-broker`, `make test-window`. For an
@@ -50,16 +55,22 @@ test-oldest test-newest:
 	.venv-$@/bin/pip install --quiet --disable-pip-version-check $(PINS) -e . hypothesis pandas pytest pytest-xdist
 	.venv-$@/bin/pytest -n 2 --dist loadscope $(LIBRARY)
 
+# The docs as a site, in out/site: strict about links, and readable without a network.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "out/site/index.html"
+
 # The rivals of the benchmarks against the brute force, and the counts of work of every figure.
 figures: $(READY)
 	$(BIN)/pytest -n 2 --dist loadscope tests/bench
 
-# A real Spark cluster on this machine, in which processes are killed 20 times; some ten minutes.
+# Spark on several hosts of this machine that share no disk, in which processes are killed 20 times; as root, some ten minutes.
 cluster-test: $(READY)
-	$(BIN)/python tests/cluster/kill_and_compare.py --kills 20
+	$(BIN)/pytest $(HOSTS)
+	$(BIN)/python tests/spark/kill_and_compare.py --kills 20
 
 kernels: $(READY)
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m nearcast.cluster.warm
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m nearcast.spark.warm
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -69,7 +80,7 @@ lint: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@echo "Installing into .venv (one to two minutes, once) ..."
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,serve,dev]'
 	@touch $(READY)
 
 clean:

@@ -69,8 +69,11 @@ class Follower:
         signs = [update.sign for update in updates]
         assert signs == sorted(signs, reverse=True), "- comes before +"
         assert all(update.ts == self.judge.clock for update in updates), "ts is the clock after the event"
-        if standing.notifies:  # what expires leaves silently; without a window nothing stays
-            stays = self.judge.live if self.judge.lifetime is not None else {}
+        old, new = self.judge.withdrawn, self.judge.successor
+        if (
+            standing.notifies
+        ):  # what expires leaves silently, what is withdrawn does not; without a window nothing stays
+            stays = {*self.judge.live, old} if self.judge.lifetime is not None else {}
             held = {sequence: entry for sequence, entry in held.items() if sequence in stays}
         n_gone = signs.count("-")
         gone = _matched(standing, [(u.message, u.score) for u in updates[:n_gone]], held.values(), oldest=True)
@@ -80,8 +83,12 @@ class Follower:
             (entry for entry in standing.entries.values() if entry.sequence not in held),
         )
         kept = (held.keys() - {e.sequence for e in gone}) | {e.sequence for e in came}
+        if old in held and new:  # of the two versions one that is told of is enough, if it does not stay
+            assert new not in kept, "told of a message that stays under the same id"
+            if old in kept:
+                kept = (kept - {old}) | {new}
         assert kept <= standing.entries.keys(), (
-            f"holds what no longer belongs: {_ids(held, kept - standing.entries.keys())}"
+            f"holds what no longer belongs: {[held.get(at, at) for at in kept - standing.entries.keys()]}"
         )
         after = {sequence: standing.entries[sequence] for sequence in kept}
         _check_allowed(standing, after)
@@ -164,7 +171,3 @@ def _check_allowed(standing: Standing, held: Held) -> None:
     for entry in outside:
         rival = oldest.get(entry.tie)
         assert rival is None or rival.sequence > entry.sequence, f"{entry} ties with {rival}, is newer, and outside"
-
-
-def _ids(held: Held, sequences: Iterable[int]) -> list[Id]:
-    return [held[sequence].message for sequence in sequences]

@@ -131,8 +131,20 @@ def odd_values() -> list[Any]:
     plain += [datetime.datetime(2020, 1, 1), datetime.date(1, 1, 1), datetime.timedelta(1), uuid.UUID(int=0)]
     numpy = [np.bool_(True), np.int8(1), np.uint64(2**64 - 1), np.int64(-(2**63)), np.float16(1), np.float32("nan")]
     numpy += [np.longdouble(2), np.longdouble("inf"), np.complex64(2), np.str_("fire"), np.bytes_(b"a"), np.void(b"ab")]
-    numpy += [np.datetime64("2020-01-01"), np.datetime64("NaT"), np.timedelta64(2, "s"), np.timedelta64("NaT")]
-    numpy += [np.timedelta64(3), np.array(1.0), np.array("a"), np.array([]), np.array([1.0, 2.0]), np.array(["a", "b"])]
+    numpy += [
+        np.datetime64("2020-01-01"),
+        np.datetime64("NaT", "s"),
+        np.timedelta64(2, "s"),
+        np.timedelta64("NaT", "s"),
+    ]
+    numpy += [
+        np.timedelta64(3, "D"),
+        np.array(1.0),
+        np.array("a"),
+        np.array([]),
+        np.array([1.0, 2.0]),
+        np.array(["a", "b"]),
+    ]
     numpy += [np.array([object()]), np.zeros((2, 2)), np.ma.masked]
     arrow = [pa.scalar(1), pa.scalar("a"), pa.scalar(None), pa.scalar([1]), pa.array([1]), pa.array(["a"]), pa.nulls(2)]
     arrow += [pa.table({"a": [1]}), pa.chunked_array([], pa.string()), pa.schema([]), pa.int8()]

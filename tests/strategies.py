@@ -22,6 +22,7 @@ from definitions import Corpus, Definitions, Ground, Id, Lifetime, Refused, expr
 from hypothesis import strategies as st
 
 import nearcast as nc
+from nearcast.model.analyzer import PLAIN_RULE
 from nearcast.model.message import Message
 from nearcast.model.query import Nearest, Query, Similar, TopK, Within
 from nearcast.model.region import Box, Circle, MultiPolygon, Polygon
@@ -34,8 +35,45 @@ Draw = Callable[[st.SearchStrategy[T]], T]
 DEGREE_M = 6_371_008.8 * math.pi / 180
 
 VOCABULARY = ("fire", "smoke", "ramen", "straße")
-SPELLINGS = ("FIRE", "#smoke", "Ramen,", "\uff46ire", "road-fire", "STRASSE", "fire!fire", "İ", "e\u0301", "½", "_", "")
+ANALYZERS = (
+    nc.Analyzer(stemmer="english"),
+    nc.Analyzer("english", "english", "fold", "bigrams"),
+    nc.Analyzer(stop_words="english", accents="fold"),
+    nc.Analyzer(cjk="bigrams"),
+    nc.Analyzer(stop_words="french", stemmer="german"),
+)
+SPELLINGS = (
+    "fires",
+    "Smoking",
+    "the",
+    "fïre",
+    "東京都",
+    "ramens on fires",
+    "x東京",
+    "FIRE",
+    "#smoke",
+    "Ramen,",
+    "\uff46ire",
+    "road-fire",
+    "STRASSE",
+    "fire!fire",
+    "İ",
+    "e\u0301",
+    "½",
+    "_",
+    "",
+)
 MEASURES = ("weighted", "overlap", "jaccard", "dice", "cosine")
+
+NAMES = ("price", "kind", "tags", 'odd "name', "open", "kind")
+VALUES: tuple[Any, ...] = (
+    1, 2, 2.0, 2.5, -0.0, 0, 2**53, 2**53 + 1, 2**64 - 1, float("inf"), True, False, "food", "foo", "drink", "", "it's",
+    "\uffee", "\U0001f525", "2", (), ("food",), ("drink", "food", "drink"), ("", "\U0001f525"), None,
+)  # fmt: skip
+LITERALS = (  # the first two have no order
+    "TRUE", "FALSE", "1", "2", "+2.0", "-0", ".5e1", "9007199254740993", "9007199254740992.", "18446744073709551615",
+    "'food'", "'drink'", "'foo'", "''", "'it''s'", "'\uffef'", "'2'", "'\U0001f525'",
+)  # fmt: skip
 
 GROUNDS = (
     Ground((0, 0, 8, 8), "euclidean"),
@@ -61,7 +99,10 @@ WINDOWED = ("nearest", "topk", "within", "similar")
 WINDOWLESS = ("nearest", "nearest", "within", "similar", "nearest", "within", "similar", "topk")
 SIZES = (1, 2, 3, 5, 20, 2**31 - 1)
 SHARES = (0.5, 0.25, 0.0, 1.0, 0.75, 0.3)
-METHODS = ("publish",) * 12 + ("subscribe",) * 3 + ("move",) * 3 + ("advance", "unsubscribe", "reweigh", "reweigh")
+METHODS = (
+    *["publish"] * 10, *["update"] * 5, "retract", "retract", *["subscribe"] * 3, *["move"] * 3, "advance",
+    "unsubscribe", "reweigh", "reweigh",
+)  # fmt: skip
 NAMINGS: tuple[Callable[[int], Id], ...] = (lambda n: f"m{n}", lambda n: n - 20, lambda n: 2**62 + n, lambda n: "é" * n)
 N_SUBSCRIBERS = 8
 
@@ -129,16 +170,18 @@ class Setting:
     ground: Ground
     lifetime: Lifetime | None
     corpus: Corpus
+    analyzer: nc.Analyzer = PLAIN_RULE
 
     def judge(self) -> Definitions:
-        return Definitions(self.ground, self.lifetime, self.corpus)
+        return Definitions(self.ground, self.lifetime, self.corpus, self.analyzer)
 
     def broker(self) -> nc.Broker:
         ground, lifetime = self.ground, self.lifetime
         return nc.Broker(
             nc.Space(bounds=ground.bounds, metric=ground.metric, max_distance=ground.max_distance),
             window=None if lifetime is None else nc.Window(**dataclasses.asdict(lifetime)),
-            weights=nc.Weights.fit(self.corpus),
+            weights=nc.Weights.fit(self.corpus, self.analyzer),
+            analyzer=self.analyzer,
         )
 
 
@@ -153,7 +196,7 @@ class Event:
     def happen_to(self, target: Any) -> Any:
         given = self.arguments
         if self.method == "reweigh" and not isinstance(target, Definitions):
-            given = (nc.Weights.fit(*given),)
+            given = (nc.Weights.fit(*given, target.analyzer),)
         return getattr(target, self.method)(*given, **self.named)
 
     def __repr__(self) -> str:
@@ -197,7 +240,20 @@ def make_formula(source: Source, depth: int) -> str:
     """An expression with balanced parentheses; some have clauses without a positive word."""
     shape = source.pick(("{}", "({} OR {})", "{} AND {}", "NOT {}", "{} {}", "({})")) if depth else "{}"
     if shape == "{}":
-        return source.pick((*VOCABULARY, "road/fire"))
+        return source.pick(
+            (
+                *VOCABULARY,
+                "road/fire",
+                '"fire smoke"',
+                '"ramen fire"',
+                "fi*",
+                "STRA*",
+                "fires",
+                '"smoking fires"',
+                "fires*",
+                "東京*",
+            )
+        )
     return shape.format(*(make_formula(source, depth - 1) for _ in range(shape.count("{}"))))
 
 
@@ -210,8 +266,41 @@ def make_requirement(source: Source) -> str | tuple[str, ...]:
         except Refused:
             return word
         return formula
-    options: tuple[str | tuple[str, ...], ...] = (word, (word,), f"{word} OR {other}", (word, other, word))
+    options: tuple[str | tuple[str, ...], ...] = (
+        word, (word,), f"{word} OR {other}", (word, other, word), f'"{word} {other}"', f"{word[:2]}*",
+    )  # fmt: skip
     return source.pick(options)
+
+
+# -------------------------------------------------------------------------------------------------------------- fields
+
+
+def make_fields(source: Source) -> dict[str, Any] | None:
+    """Mostly two or three fields of few values, so that conditions hold now and then; often none."""
+    if one_in(4, source):
+        return None
+    return {source.pick(NAMES): source.pick(VALUES) for _ in range(source.pick(range(5)))}
+
+
+def make_where(source: Source) -> str | None:
+    """A condition for half of all queries."""
+    return make_condition(source, 2) if one_in(2, source) else None
+
+
+def make_condition(source: Source, depth: int) -> str:
+    shapes = ("{}", "({} OR {})", "{} AND {}", "NOT {}", "({})", "{} OR {}", "NOT ({} AND {})")
+    shape = source.pick(shapes) if depth else "{}"
+    if shape != "{}":
+        return shape.format(*(make_condition(source, depth - 1) for _ in range(shape.count("{}"))))
+    name = source.pick(("price", '"price"', "kind", "tags", '"odd ""name"', "open"))
+    sort = source.pick(("=", "IN", "!=", "order", "HAS", "="))
+    if sort == "HAS":
+        return f"HAS {name}"
+    if sort == "IN":
+        return f"{name} IN ({', '.join(source.pick(LITERALS) for _ in range(source.pick((1, 2, 3, 12))))})"
+    if sort == "order":
+        return f"{name} {source.pick(('<', '<=', '>', '>='))} {source.pick(LITERALS[2:])}"
+    return f"{name} {sort} {source.pick(LITERALS)}"
 
 
 # --------------------------------------------------------------------------------------------------------------- space
@@ -270,15 +359,15 @@ def make_query(source: Source, ground: Ground, windowed: bool = True) -> Query:
     kind = source.pick(WINDOWED if windowed else WINDOWLESS)
     backfill = not one_in(4, source)
     if kind == "within":
-        return Within(make_region(source, ground), make_requirement(source), backfill)
+        return Within(make_region(source, ground), make_requirement(source), backfill, make_where(source))
     lon, lat = make_place(source, ground)
-    keywords = make_keywords(source)
+    keywords, where = make_keywords(source), make_where(source)
     share = source.number(0, 1) if one_in(6, source) else source.pick(SHARES)
     if kind == "similar":
-        return Similar(lon, lat, keywords, share, source.pick(SHARES), source.pick(MEASURES), backfill)
+        return Similar(lon, lat, keywords, share, source.pick(SHARES), source.pick(MEASURES), backfill, where)
     if kind == "topk":
-        return TopK(lon, lat, keywords, source.pick(SIZES), share, backfill)
-    return Nearest(lon, lat, keywords, source.pick(SIZES), source.pick(("any", "all")), backfill)
+        return TopK(lon, lat, keywords, source.pick(SIZES), share, backfill, where)
+    return Nearest(lon, lat, keywords, source.pick(SIZES), source.pick(("any", "all")), backfill, where)
 
 
 # -------------------------------------------------------------------------------------------------------------- events
@@ -291,13 +380,14 @@ def make_message(source: Source, ground: Ground, id: Id, clock: int) -> Message:
     life = source.pick(LIVES_MS)
     expires = None if life is None else (clock if ts is None else ts) + life
     if one_in(3, source):
-        return Message(id, lon, lat, None, make_words(source, 4), ts, expires)
-    return Message(id, lon, lat, make_text(source), None, ts, expires)
+        return Message(id, lon, lat, None, make_words(source, 4), ts, expires, make_fields(source))
+    return Message(id, lon, lat, make_text(source), None, ts, expires, make_fields(source))
 
 
 def make_setting(source: Source) -> Setting:
     lifetime = Lifetime(source.pick(COUNTS), source.pick(AGES_S), source.pick(AHEAD_S))
-    return Setting(source.pick(GROUNDS), None if one_in(6, source) else lifetime, make_corpus(source))
+    analyzer = source.pick(ANALYZERS) if one_in(3, source) else PLAIN_RULE
+    return Setting(source.pick(GROUNDS), None if one_in(6, source) else lifetime, make_corpus(source), analyzer)
 
 
 class StreamMaker:
@@ -312,12 +402,15 @@ class StreamMaker:
 
     def make(self, method: str) -> Event:
         source = self.source
-        if method == "publish":
+        if method in ("publish", "update"):
             self.n_messages += 1
-            n = source.pick(range(self.n_messages)) if one_in(5, source) else self.n_messages
+            again = one_in(5, source) if method == "publish" else not one_in(5, source)
+            n = self._earlier() if again else self.n_messages
             message = make_message(source, self.ground, self.name(n), self.clock)
             self.clock = self.clock if message.ts is None else max(self.clock, message.ts)
-            return Event("publish", (message,))
+            return Event(method, (message,))
+        if method == "retract":
+            return Event("retract", (self.name(self._earlier()),))
         if method == "advance":
             self.clock = max(self.clock, ts := self.clock + source.pick(TS_STEPS_MS))
             return Event("advance", (ts,))
@@ -334,6 +427,10 @@ class StreamMaker:
             return Event("move", (self.name(n),), {"region": make_region(source, self.ground)})
         lon, lat = make_place(source, self.ground)
         return Event("move", (self.name(n),), {"lon": lon, "lat": lat})
+
+    def _earlier(self) -> int:
+        """The number of a message, rather of a late one: it may live."""
+        return self.source.pick(range(max(0, self.n_messages - self.source.pick((100, 4, 10))), self.n_messages + 1))
 
     def _subscribe(self) -> Event:
         source = self.source
@@ -372,5 +469,5 @@ def expressions(draw: Draw[Any]) -> str:
     source = Drawn(draw)
     if one_in(2, source):
         return make_formula(source, 3)
-    parts = (*VOCABULARY, "road-fire", "AND", "AND", "OR", "OR", "NOT", "(", ")", "-")
+    parts = (*VOCABULARY, '"fire smoke"', "fi*", "road-fire", "AND", "AND", "OR", "OR", "NOT", "(", ")", "-")
     return " ".join(source.pick(parts) for _ in range(source.pick(range(9))))

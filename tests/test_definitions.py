@@ -14,16 +14,13 @@ from definitions import (
     Refused,
     Weights,
     cosine,
-    euclidean,
     expression,
-    haversine_m,
-    in_polygon,
-    in_region,
     text_similarity,
     words_of,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import euclidean, haversine_m, in_polygon, in_region
 from strategies import brokers, expressions, streams, texts
 
 from nearcast.errors import InvalidInput
@@ -389,3 +386,49 @@ def test_a_follower_lets_near_ties_fall_either_way() -> None:
     follower.check_results("s", [("a", 1.0)])
     assert judge.publish(at("c", 0, 0)) == [Update("s", "b", "-", 1 - 1e-15, 0), Update("s", "c", "+", 0.0, 0)]
     follower.follow([Update("s", "a", "-", 1.0, 0), Update("s", "c", "+", 0.0, 0)])
+
+
+def test_update_and_retract() -> None:
+    judge = Definitions(PLANE, Lifetime(count=3, age=10))
+    judge.subscribe("w", Within(Box(0, 0, 2, 2), "fire"))
+    judge.subscribe("n", Nearest(0, 0, "fire", k=1))
+    assert signs(judge.update(at("a", 0, 1, ts=0))) == [("+", "w", "a"), ("+", "n", "a")]
+    assert signs(judge.update(at("a", 0, 2, ts=0))) == []
+    assert signs(judge.update(at("a", 0, 3, ts=0))) == [("-", "w", "a")]
+    assert judge.results("n") == [("a", 3.0)]
+    assert judge.update(at("a", 0, 1, ts=0, expires=0)) == []  # late: the old version stays
+    assert judge.results("n") == [("a", 3.0)]
+    assert signs(judge.publish(at("b", 0, 1, ts=0))) == [("+", "w", "b"), ("-", "n", "a"), ("+", "n", "b")]
+    assert signs(judge.update(at("b", 9, 9, ts=90_000))) == [("-", "w", "b")]  # live before the event: not an expiry
+    assert judge.results("n") == [("b", about(math.hypot(9, 9)))]
+    assert signs(judge.retract("b")) == [("-", "n", "b")]
+    with pytest.raises(Refused, match="no such live message"):
+        judge.retract("b")
+    for n in range(3):
+        judge.publish(at(str(n), 0, 0, ts=90_000))
+    judge.retract("1")
+    judge.publish(at("3", 0, 0, ts=90_000))
+    assert [message for message, _ in judge.results("w")] == ["3", "2"]  # the place of "1" is not given to another
+    without = Definitions(PLANE, None)
+    for call in (lambda: without.retract("a"), lambda: without.update(at("a", 0, 0))):
+        with pytest.raises(Refused, match="nothing lives without a window"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        [Update("w", "a", "-", None, 0), Update("w", "a", "+", None, 0)],  # it stays
+        [Update("w", "a", "+", None, 0)],
+        [Update("n", "a", "-", 1.0, 0), Update("n", "a", "+", 2.0, 0)],
+    ],
+)
+def test_a_follower_notices_a_message_that_stays(told: list[Update]) -> None:
+    judge = Definitions(PLANE, Lifetime())
+    follower = Follower(judge)
+    judge.subscribe("w", Within(Box(0, 0, 2, 2), "fire"))
+    judge.subscribe("n", Nearest(0, 0, "fire", k=1))
+    follower.follow(judge.publish(at("a", 0, 1)))
+    assert judge.update(at("a", 0, 2)) == []
+    with pytest.raises(AssertionError):
+        follower.follow(told)

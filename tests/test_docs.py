@@ -28,8 +28,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SOURCES = sorted((ROOT / "src" / "nearcast").rglob("*.py"))
-ON_SPARK = {"nearcast.cluster.stream", "nearcast.cluster.daemon"}  # importing them starts, or needs, Spark
-USES_SPARK = {"files_to_pipeline"}
+ON_SPARK = {"nearcast.spark.daemon"}  # importing it starts Spark
+USES_SPARK = {"files_to_pipeline", "spark_job"}
 SHOWN_CALL = re.compile(
     r"\s*(?:\.venv/bin/)?nearcast ((?:run|demo|bench|plan|serve)\b(?!.*COMMAND).*?)(?:  +[a-z].*)?$"
 )
@@ -193,3 +193,16 @@ def test_paper_keys_in_docstrings_and_on_the_page_agree() -> None:
 def test_the_page_of_the_command_line_is_fresh() -> None:
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     assert page == reference(), f"docs/cli.md is stale; run: {REGENERATE}"
+
+
+def test_the_site_is_whole(tmp_path: Path) -> None:
+    """Built strictly: links and anchors lead somewhere, and every public name is in the reference."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr, done.stderr
+    page = (tmp_path / "reference.html").read_text(encoding="utf-8")
+    for name in nearcast.__all__:
+        assert f'id="nearcast.{name}"' in page or issubclass(getattr(nearcast, name), Exception), f"{name} is missing"

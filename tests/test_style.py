@@ -15,6 +15,15 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MOST_ARGUMENTS = 8  # that are given by position; what is named at every call explains itself
 MOST_LINES = 80  # of a function
 MOST_MODULE_LINES = 600
+GIVEN = (
+    "_asdict",
+    "_fields",
+    "_make",
+    "_replace",
+    "_gateway",
+    "_jsc",
+    "_jvm",
+)  # by named tuples, and by Spark for its JVM
 DIALECT = {"anew": "again", "so many": "the number itself"}
 
 
@@ -44,3 +53,17 @@ def test_english_is_plain(path: Path) -> None:
     for word, instead in DIALECT.items():
         found = re.search(rf"\b{word}\b", text, re.IGNORECASE)
         assert found is None, f"{word!r} at character {found.start()}: say {instead}"
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if "src" not in path.parts], ids=name_of)
+def test_what_is_outside_uses_public_names(path: Path) -> None:
+    """Tests, benchmarks and examples reach for no private attribute of another object, and import no private name."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("nearcast"):
+            private = [alias.name for alias in node.names if alias.name.startswith("_")]
+            assert not private, f"line {node.lineno} imports {private[0]}"
+        if isinstance(node, ast.Attribute) and re.fullmatch(r"_[a-z]\w*(?<!_)", node.attr):
+            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            inherited = isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "super"
+            given = node.attr in GIVEN or getattr(node.value, "id", "") == "os"
+            assert own or inherited or given, f"line {node.lineno} reaches for {node.attr}"

@@ -1,4 +1,7 @@
-"""A courier rides through a city: the region of her question moves with her, and she hears what comes into reach."""
+"""A geofence that follows its owner: a courier rides through a city, the region of her question moves with her.
+
+She hears what comes into reach (`+`) and what drops out of it (`-`).
+"""
 
 import nearcast as nc
 
