@@ -70,7 +70,7 @@ cluster-test: $(READY)
 	$(BIN)/python tests/spark/kill_and_compare.py --kills 20
 
 kernels: $(READY)
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m nearcast.spark.warm
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m nearcast.spark.session.warm
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """An embedded Spark with one worker, for all tests of this process that do not start one of their own."""
-    from nearcast.spark.session import embedded_master, start_session
+    from nearcast.spark.session.session import embedded_master, start_session
 
     session = start_session(embedded_master(1), 1, tmp_path_factory.mktemp("spark"))
     yield session

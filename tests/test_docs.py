@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SOURCES = sorted((ROOT / "src" / "nearcast").rglob("*.py"))
-ON_SPARK = {"nearcast.spark.daemon"}  # importing it starts Spark
+ON_SPARK = {"nearcast.spark.session.daemon"}  # importing it starts Spark
 USES_SPARK = {"files_to_pipeline", "spark_job"}
 SHOWN_CALL = re.compile(
     r"\s*(?:\.venv/bin/)?nearcast ((?:run|demo|bench|plan|serve)\b(?!.*COMMAND).*?)(?:  +[a-z].*)?$"

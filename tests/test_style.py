@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MOST_ARGUMENTS = 8  # that are given by position; what is named at every call explains itself
 MOST_LINES = 80  # of a function
 MOST_MODULE_LINES = 600
+MOST_MODULES = 20  # of a folder: what changes together
 GIVEN = (
     "_asdict",
     "_fields",
@@ -45,6 +47,11 @@ def test_functions_and_modules_are_small(path: Path) -> None:
         assert len(given) <= MOST_ARGUMENTS, f"{function.name} has {len(given)} arguments"
         n_lines = (function.end_lineno or function.lineno) - function.lineno + 1
         assert n_lines <= MOST_LINES, f"{function.name} has {n_lines} lines"
+
+
+def test_folders_are_small() -> None:
+    held = Counter(path.parent for path in MODULES if "src" in path.parts and path.name != "__init__.py")
+    assert {name_of(folder): n for folder, n in held.items() if n > MOST_MODULES} == {}
 
 
 @pytest.mark.parametrize("path", [*(path for path in MODULES if "tests" not in path.parts), *PAGES], ids=name_of)

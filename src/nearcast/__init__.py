@@ -12,9 +12,9 @@ __version__ = "0.2.0.dev0"
 
 if TYPE_CHECKING:
     from nearcast.broker import Broker
-    from nearcast.broker.backtest import Backtest, backtest
-    from nearcast.broker.estimate import Estimate
-    from nearcast.broker.explain import Explanation
+    from nearcast.broker.ask.backtest import Backtest, backtest
+    from nearcast.broker.ask.estimate import Estimate
+    from nearcast.broker.ask.explain import Explanation
     from nearcast.columns.results import Results
     from nearcast.columns.updates import Updates
     from nearcast.engines.nearest.aoiq import AoiqSettings
@@ -100,9 +100,9 @@ __all__ = [
 
 _NAMES = {
     "broker": ("Broker",),
-    "broker.backtest": ("Backtest", "backtest"),
-    "broker.estimate": ("Estimate",),
-    "broker.explain": ("Explanation",),
+    "broker.ask.backtest": ("Backtest", "backtest"),
+    "broker.ask.estimate": ("Estimate",),
+    "broker.ask.explain": ("Explanation",),
     "columns.results": ("Results",),
     "columns.updates": ("Updates",),
     "engines.nearest.aoiq": ("AoiqSettings",),

@@ -15,7 +15,7 @@ from contract.contenders import Town
 from strategies import METHODS, Seeded, StreamMaker, make_setting
 
 import nearcast as nc
-from nearcast.broker import snapshot
+from nearcast.broker.snapshots import snapshot
 from nearcast.errors import DuplicateId, InvalidInput
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import nearcast as nc
-from nearcast.broker import snapshot
+from nearcast.broker.snapshots import snapshot
 from nearcast.errors import InvalidInput, SnapshotError
 
 PLANE = nc.Space((0, 0, 8, 8), metric="euclidean")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nearcast.cli.main import main
-from nearcast.spark.file_rows import SUBSCRIPTIONS, IdTypes, Rows
+from nearcast.spark.run.file_rows import SUBSCRIPTIONS, IdTypes, Rows
 
 
 @pytest.mark.parametrize(

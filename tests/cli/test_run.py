@@ -18,9 +18,9 @@ from nearcast.cli import main as front
 from nearcast.cli.run import Display, build_parser, options_from, print_summary, summary_of
 from nearcast.cli.run import main as run_main
 from nearcast.errors import InvalidInput
-from nearcast.spark.files import Input
-from nearcast.spark.job import EARTH, Head, Options, Result
-from nearcast.spark.totals import Totals
+from nearcast.spark.run.files import Input
+from nearcast.spark.run.job import EARTH, Head, Options, Result
+from nearcast.spark.run.totals import Totals
 
 
 def parsed(*words: str) -> Options:

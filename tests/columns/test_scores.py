@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from nearcast.columns.field_values import FieldValues
+from nearcast.columns.fields.values import FieldValues
 from nearcast.columns.message_table import MESSAGE, MessageLayout, measure_rows
 from nearcast.columns.scores import dot, dot_row, gather, scatter, shared_row, similar_score, topk_score
 from nearcast.text.vocabulary import Vocabulary

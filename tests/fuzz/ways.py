@@ -13,7 +13,7 @@ from strategies import Event, Setting
 
 import nearcast as nc
 from fuzz.streams import Batch
-from nearcast.broker import snapshot
+from nearcast.broker.snapshots import snapshot
 from nearcast.errors import InvalidInput
 from nearcast.model.codec import subscription_to_json
 from nearcast.model.event import Move

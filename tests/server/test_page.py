@@ -90,8 +90,12 @@ def test_what_is_published_is_told_in_the_feed_and_on_the_map(page: Opened) -> N
     rows = page.page.locator("#feed li")
     assert "ferry sank" in rows.first.inner_text()
     assert rows.locator(".hidden", has_text="left").count() == close.count(("-", "f1")) + close.count(("-", "f2"))
-    assert page.state("messages") == len(page.served("nearcast-page")) == 3
-    assert page.page.locator(".pin").count() == len(page.state("subscriptions")) - 1
+    page.until(lambda: page.state("messages") == 3, "the map has all messages")
+    assert len(page.served("nearcast-page")) == 3
+    page.until(
+        lambda: page.page.locator(".pin").count() == len(page.state("subscriptions")) - 1,
+        "everybody but the page itself has a pin",
+    )
     page.select("harbour")
     assert page.page.locator("#result li").all_inner_texts()[0].startswith("ferry")
 

@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from nearcast.spark.java import find_java
+from nearcast.spark.session.java import find_java
 from spark.servers import free_port, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 import nearcast.spark as ns
 from nearcast.spark import sources
-from nearcast.spark.file_source import stream_frames
-from nearcast.spark.files import Input
+from nearcast.spark.run.file_source import stream_frames
+from nearcast.spark.run.files import Input
 from spark.scenes import SPACE, WINDOW
 
 STATE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

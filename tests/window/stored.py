@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from nearcast.columns.conditions import NO_CONDITION, Conditions
-from nearcast.columns.field_values import FieldValues
+from nearcast.columns.fields.conditions import NO_CONDITION, Conditions
+from nearcast.columns.fields.values import FieldValues
 from nearcast.columns.message_table import MESSAGE, MessageLayout
 from nearcast.columns.times import FOREVER
 from nearcast.space.space import Space

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nearcast.broker import snapshot
-from nearcast.broker.engine_references import check_engines
+from nearcast.broker.ask.estimate import as_limit, too_broad, without
+from nearcast.broker.ask.questions import Questions
 from nearcast.broker.engines import (
     EngineChoice,
     Table,
@@ -19,18 +19,18 @@ from nearcast.broker.engines import (
     choice_of,
     make_engines,
 )
-from nearcast.broker.estimate import as_limit, too_broad, without
 from nearcast.broker.guard import Guard, one_at_a_time
 from nearcast.broker.in_turn import Take, in_pieces, take_in_turn
 from nearcast.broker.moves import Movable, many_moves, one_move, rows_of_slots, split_repeats
 from nearcast.broker.ordering import best_first, to_updates
 from nearcast.broker.parts import Parts
-from nearcast.broker.questions import Questions
-from nearcast.broker.references import check_messages_and_subscriptions
 from nearcast.broker.registry import Registry, ranks_of
 from nearcast.broker.rejects import ending, late_rows, new_ids_only, refusals
-from nearcast.broker.state import load_state, outline_of, state_of
-from nearcast.broker.structure import check_structure
+from nearcast.broker.snapshots import snapshot
+from nearcast.broker.snapshots.engine_references import check_engines
+from nearcast.broker.snapshots.references import check_messages_and_subscriptions
+from nearcast.broker.snapshots.state import load_state, outline_of, state_of
+from nearcast.broker.snapshots.structure import check_structure
 from nearcast.broker.time_unit import TimeUnit
 from nearcast.broker.transfer import adopt_rows, check_copied, export_rows
 from nearcast.broker.vacuum import Vacuum

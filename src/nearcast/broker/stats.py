@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nearcast.broker.field_references import are_field_keys
 from nearcast.broker.registry import Registry
+from nearcast.broker.snapshots.field_references import are_field_keys
 from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.engines.contract import EngineContext, Stats
 from nearcast.window.live import UNSET

@@ -16,8 +16,8 @@ import nearcast as nc
 from nearcast.cli.parser import Parser
 from nearcast.cli.run import Display, print_summary
 from nearcast.page.draw import draw, followers
-from nearcast.spark.files import Input
-from nearcast.spark.job import Options, Result, run
+from nearcast.spark.run.files import Input
+from nearcast.spark.run.job import Options, Result, run
 from nearcast.workload import city
 
 _WINDOW = nc.Window(age=3 * 3_600.0)

@@ -9,8 +9,8 @@ from typing import Any
 from nearcast.cli.parser import Parser
 from nearcast.errors import InvalidInput
 from nearcast.partition.partition import SplitSettings
-from nearcast.spark.files import FORMATS
-from nearcast.spark.job import WORLD
+from nearcast.spark.run.files import FORMATS
+from nearcast.spark.run.job import WORLD
 
 SEVERAL: Any = {"nargs": "+", "action": "extend", "default": [], "metavar": "PATH"}  # one or more paths
 

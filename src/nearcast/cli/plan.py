@@ -25,9 +25,9 @@ from nearcast.partition.costs import MESSAGE_NS, own_costs
 from nearcast.partition.footprint import COST_KINDS, Subscriptions, find_footprints
 from nearcast.partition.partition import METHODS, SplitSettings, owners_of, split
 from nearcast.partition.sample import SAMPLE_ROWS, Sample
-from nearcast.spark.blocks import rows_with_lists
-from nearcast.spark.file_rows import IdTypes, SourceFile, first_ids, read_file
-from nearcast.spark.files import Input, find_files
+from nearcast.spark.run.file_rows import IdTypes, SourceFile, first_ids, read_file
+from nearcast.spark.run.files import Input, find_files
+from nearcast.spark.shards.blocks import rows_with_lists
 
 TITLES = {"dkm": "DkM-SKS", "keyword": "by words", "space": "by space", "hash": "by id"}
 BUSY = 0.5  # of a core's time: what a shard should have to do at most

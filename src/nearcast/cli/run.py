@@ -20,10 +20,10 @@ import nearcast as nc
 from nearcast.cli.options import SEVERAL, add_format, add_space, bounds_of, joined, parser_of
 from nearcast.errors import InvalidInput
 from nearcast.partition.partition import METHODS
-from nearcast.spark.files import Input
-from nearcast.spark.intake import BATCH_ROWS
-from nearcast.spark.job import BALANCE, BALANCE_AFTER_S, SNAPSHOT_EVERY, WORLD, Head, Options, Result, run
-from nearcast.spark.totals import Totals
+from nearcast.spark.run.files import Input
+from nearcast.spark.run.intake import BATCH_ROWS
+from nearcast.spark.run.job import BALANCE, BALANCE_AFTER_S, SNAPSHOT_EVERY, WORLD, Head, Options, Result, run
+from nearcast.spark.run.totals import Totals
 
 _DESCRIPTION = """\
 Answer subscriptions over a stream of messages, on Spark.

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from nearcast.columns.arena import Array, Floats, Longs
 from nearcast.columns.arrow_rows import as_table, is_sound, mappings, refuse_strangers, rows_of
-from nearcast.columns.field_columns import FieldColumns, from_arrow, from_mappings, is_plain_type
+from nearcast.columns.fields.decode import FieldColumns, from_arrow, from_mappings, is_plain_type
 from nearcast.columns.ids import IdBytes, id_bytes, same_type
 from nearcast.columns.times import FOREVER, MISSING, rows_with_times, whole_times
 from nearcast.columns.tokens import Order, Spelled, SpelledMessages, encode, encode_spelled

@@ -8,7 +8,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, State, ranges, record, starts_of, with_room
 from nearcast.columns.decode_messages import MessageBatch
-from nearcast.columns.field_values import FieldLayout, FieldValues
+from nearcast.columns.fields.values import FieldLayout, FieldValues
 from nearcast.columns.ids import Ids
 from nearcast.columns.pattern_rows import OrderLayout, PatternInput, expand_rows
 from nearcast.columns.times import FOREVER

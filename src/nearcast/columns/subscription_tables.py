@@ -28,7 +28,7 @@ from nearcast.columns.arena import (
     with_room,
 )
 from nearcast.columns.clauses import pack_clauses, unpack_clauses
-from nearcast.columns.conditions import ConditionLayout, Conditions, file_clauses, filed_sizes
+from nearcast.columns.fields.conditions import ConditionLayout, Conditions, file_clauses, filed_sizes
 from nearcast.columns.message_table import measured
 from nearcast.columns.regions import BOX, CIRCLE, RegionRows, ShapePool
 from nearcast.jit import kernel

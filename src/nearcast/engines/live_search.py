@@ -13,7 +13,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, with_room
 from nearcast.columns.clauses import split_clauses
-from nearcast.columns.conditions import NO_CONDITION, satisfies
+from nearcast.columns.fields.conditions import NO_CONDITION, satisfies
 from nearcast.columns.regions import CIRCLE
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import PointLayout, WithinLayout

@@ -6,11 +6,11 @@ answers = ns.answers(messages, subscriptions, space=space, window=nc.Window(age=
 """
 
 from nearcast.spark.answers import answers, rejects, updates
-from nearcast.spark.configure import configure
 from nearcast.spark.frames import ANSWERS, MESSAGES, SUBSCRIPTIONS
 from nearcast.spark.match import match
 from nearcast.spark.plan import plan
-from nearcast.spark.sweep import sweep
+from nearcast.spark.session.configure import configure
+from nearcast.spark.shards.sweep import sweep
 from nearcast.spark.weights import fit_weights
 
 __all__ = [

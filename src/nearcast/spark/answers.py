@@ -9,8 +9,8 @@ import nearcast as nc
 from nearcast.errors import InvalidInput
 from nearcast.spark.batch import batch_answers
 from nearcast.spark.frames import answers_schema, control_frame, message_frame
+from nearcast.spark.shards.store import Store
 from nearcast.spark.spec import spec_of
-from nearcast.spark.store import Store
 from nearcast.spark.stream import stream_answers
 
 _UPDATES = ("subscription", "message", "sign", "score", "ts", "batch", "shard", "seq")

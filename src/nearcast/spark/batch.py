@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from nearcast.spark.blocks import Controls, Messages, from_bytes
-from nearcast.spark.fanout import (
+from nearcast.spark.shards.blocks import Controls, Messages, from_bytes
+from nearcast.spark.shards.fanout import (
     CONTROLS,
     MESSAGES,
     NOTHING,
@@ -20,9 +20,9 @@ from nearcast.spark.fanout import (
     packed_controls,
     packed_messages,
 )
-from nearcast.spark.shard import Shard, check_counts
+from nearcast.spark.shards.shard import Shard, check_counts
+from nearcast.spark.shards.store import fetched
 from nearcast.spark.spec import Spec
-from nearcast.spark.store import fetched
 
 
 def batch_answers(messages: DataFrame, controls: DataFrame, spec: Spec, schema: StructType) -> DataFrame:

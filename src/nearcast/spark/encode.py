@@ -19,7 +19,6 @@ from nearcast.columns.tokens import Spelled, spell
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import is_a
 from nearcast.model.instant import instant
-from nearcast.spark.blocks import are_lists, keyword_list, message_columns
 from nearcast.spark.events import (
     ADVANCE,
     ASSIGN,
@@ -29,7 +28,8 @@ from nearcast.spark.events import (
     UPDATE,
     codes_of,
 )
-from nearcast.spark.places import shards_of
+from nearcast.spark.shards.blocks import are_lists, keyword_list, message_columns
+from nearcast.spark.shards.places import shards_of
 from nearcast.spark.spec import Spec
 
 BLOCK_ROWS = 65_536

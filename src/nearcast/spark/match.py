@@ -18,14 +18,14 @@ import nearcast as nc
 from nearcast.columns.tokens import Spelled, SpelledMessages
 from nearcast.errors import InvalidInput
 from nearcast.spark.answer_rows import answer_columns, answer_table, refused_columns
-from nearcast.spark.blocks import Controls
 from nearcast.spark.encode import encode_controls, encode_messages, gathered
 from nearcast.spark.events import PUBLISH, SUBSCRIBE
-from nearcast.spark.fanout import Batches
 from nearcast.spark.frames import answers_schema, control_frame, message_frame
-from nearcast.spark.shard import Stretch
+from nearcast.spark.shards.blocks import Controls
+from nearcast.spark.shards.fanout import Batches
+from nearcast.spark.shards.shard import Stretch
+from nearcast.spark.shards.store import Store
 from nearcast.spark.spec import Spec, spec_of
-from nearcast.spark.store import Store
 
 _KINDS = ("within", "similar")
 _EVENTS = ("publish", "advance")  # others need a window

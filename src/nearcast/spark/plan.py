@@ -20,9 +20,9 @@ from nearcast.model.checks import is_a, whole
 from nearcast.partition.balance import imbalance, moves_for
 from nearcast.partition.partition import SplitSettings, fit
 from nearcast.partition.sample import SAMPLE_ROWS
-from nearcast.spark.blocks import rows_with_lists
 from nearcast.spark.frames import BESIDE, control_frame, message_frame
-from nearcast.spark.places import shards_of
+from nearcast.spark.shards.blocks import rows_with_lists
+from nearcast.spark.shards.places import shards_of
 
 METHODS = {"dkm": "dkm", "kop": "keyword", "sop": "space", "hash": "hash"}  # by the paper's names, and by ours
 BOUND = 0.2  # the imbalance of work, (max - min) / mean, up to which nothing is to be moved

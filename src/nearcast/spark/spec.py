@@ -12,7 +12,7 @@ from pyspark.sql.types import ByteType, DataType, IntegerType, ShortType, String
 import nearcast as nc
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import is_a, whole
-from nearcast.spark.blocks import to_bytes
+from nearcast.spark.shards.blocks import to_bytes
 
 _MOST_SHARDS = 4096
 

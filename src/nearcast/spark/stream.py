@@ -14,10 +14,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import StructType
 
 from nearcast.errors import InvalidInput, SetupError
-from nearcast.spark.blocks import from_bytes, to_bytes
-from nearcast.spark.fanout import NOTHING, Batches, packed_controls, packed_messages, place
+from nearcast.spark.shards.blocks import from_bytes, to_bytes
+from nearcast.spark.shards.fanout import NOTHING, Batches, packed_controls, packed_messages, place
+from nearcast.spark.shards.steps import Block, ShardState, Step
 from nearcast.spark.spec import Spec
-from nearcast.spark.steps import Block, ShardState, Step
 
 COUNTS = ("rows", "messages", "events", "late", "rejects", "added", "removed", "assigned")  # of a batch, by shard
 _MEASURED = (*COUNTS, "restored", "milliseconds")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from nearcast.columns.arena import Array, Ints, Longs, record
-from nearcast.columns.conditions import NO_CONDITION, satisfies
+from nearcast.columns.fields.conditions import NO_CONDITION, satisfies
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import ENDED, PointLayout
 from nearcast.engines.exact import ALL_WORDS, NO_MATCH, negative_distance

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from nearcast.columns.arena import Floats, Ints, Longs
-from nearcast.columns.conditions import NO_CONDITION, satisfies
+from nearcast.columns.fields.conditions import NO_CONDITION, satisfies
 from nearcast.columns.regions import CIRCLE
 from nearcast.columns.scores import gather, scatter, shares_word
 from nearcast.engines.exact import NO_MATCH, rank, similarity, within_matches

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
-from nearcast.columns.conditions import NO_CONDITION
+from nearcast.columns.fields.conditions import NO_CONDITION
 from nearcast.columns.times import FOREVER
 from nearcast.engines.similar.bounds import best_text, slack_for
 from nearcast.engines.similar.layout import (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
-from nearcast.columns.conditions import NO_CONDITION
+from nearcast.columns.fields.conditions import NO_CONDITION
 from nearcast.columns.subscription_tables import ENDED, PointLayout
 from nearcast.columns.times import FOREVER
 from nearcast.engines.similar.build import (

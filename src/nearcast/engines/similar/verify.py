@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints
-from nearcast.columns.conditions import satisfies
+from nearcast.columns.fields.conditions import satisfies
 from nearcast.columns.scores import similar_score
 from nearcast.engines.exact import similarity_of
 from nearcast.engines.similar.layout import (

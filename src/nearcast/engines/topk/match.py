@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs
-from nearcast.columns.conditions import NO_CONDITION, satisfies
+from nearcast.columns.fields.conditions import NO_CONDITION, satisfies
 from nearcast.columns.scores import gather, scatter
 from nearcast.engines.exact import TOPK, rank
 from nearcast.engines.topk.keys import bit_of, comes_before, n_bits, point_of

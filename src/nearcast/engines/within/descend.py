@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, record, with_room
-from nearcast.columns.field_columns import LIST
-from nearcast.columns.field_values import n_fields
+from nearcast.columns.fields.decode import LIST
+from nearcast.columns.fields.values import n_fields
 from nearcast.columns.message_table import MessageLayout
 from nearcast.engines.within.build.space_grid import cell_of
 from nearcast.engines.within.layout import (

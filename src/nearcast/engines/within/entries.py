@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
-from nearcast.columns.conditions import NO_CONDITION, ConditionLayout
+from nearcast.columns.fields.conditions import NO_CONDITION, ConditionLayout
 from nearcast.columns.regions import BOX
 from nearcast.columns.times import FOREVER
 from nearcast.engines.within.layout import (

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, with_room
-from nearcast.columns.conditions import NO_CONDITION, satisfies
-from nearcast.columns.field_values import FieldLayout, n_fields
+from nearcast.columns.fields.conditions import NO_CONDITION, satisfies
+from nearcast.columns.fields.values import FieldLayout, n_fields
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import WithinLayout

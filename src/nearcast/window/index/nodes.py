@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, record
-from nearcast.columns.conditions import NO_CONDITION
+from nearcast.columns.fields.conditions import NO_CONDITION
 from nearcast.jit import inlined, kernel, prefetch
 from nearcast.space.hilbert import box_squared
 from nearcast.window.index.heaps import pop, push

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs
-from nearcast.columns.conditions import NO_CONDITION, ConditionLayout, satisfies
+from nearcast.columns.fields.conditions import NO_CONDITION, ConditionLayout, satisfies
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.scores import topk_score
 from nearcast.jit import inlined, kernel

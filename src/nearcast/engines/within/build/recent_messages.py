@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.columns.arena import Floats, Ints, State, starts_of
-from nearcast.columns.field_columns import from_mappings, key_bytes
-from nearcast.columns.field_values import n_fields
+from nearcast.columns.fields.decode import from_mappings, key_bytes
+from nearcast.columns.fields.values import n_fields
 from nearcast.columns.message_table import MessageLayout
 from nearcast.engines.within.build.layout import Sample
 from nearcast.engines.within.layout import UNRANKED

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs
-from nearcast.columns.conditions import NO_CONDITION, satisfies
+from nearcast.columns.fields.conditions import NO_CONDITION, satisfies
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.pattern_rows import PatternInput, patterns_of
 from nearcast.columns.regions import BOX

@@ -1,0 +1,1 @@
+"""Fields of messages and the conditions that queries put on them: decoded, stored by slot, checked."""

@@ -1,0 +1,1 @@
+"""`nearcast run`: files and streams through `nearcast.spark`, into folders of updates and rejects."""

@@ -1,0 +1,35 @@
+"""Compiles what a run on this machine needs while Spark starts, so that workers find it compiled.
+
+Kernels are compiled once per machine and version, which takes some minutes of one core. They are spent by two processes
+instead of every worker.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+
+from nearcast.broker.warm import compile_kernels
+from nearcast.kernel_cache import kernel_folder, module_digest
+
+_DONE = kernel_folder() / f"all-{module_digest('nearcast.spark.session.warm')}"  # is there when everything was compiled
+_HALVES = (("within",), ("similar", "topk", "nearest"))  # kinds whose kernels take about as long to compile
+
+
+def is_compiled() -> bool:
+    """Was everything compiled before?"""
+    return _DONE.exists()
+
+
+def compile_aside() -> None:
+    """Have everything compiled by other processes, unless it was before."""
+    if not is_compiled():
+        subprocess.run([sys.executable, "-m", "nearcast.spark.session.warm"], check=False, capture_output=True)
+
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(len(_HALVES)) as halves:
+        list(halves.map(compile_kernels, _HALVES))
+    if _DONE.parent.exists():  # not where compiling is switched off
+        _DONE.touch()

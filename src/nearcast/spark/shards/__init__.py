@@ -1,0 +1,1 @@
+"""Shards: brokers with a part of the subscriptions each, what reaches them, and the store that they live in."""

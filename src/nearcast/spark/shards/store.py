@@ -1,0 +1,200 @@
+"""The store: blocks and snapshots under names, at a URI of any file system that PyArrow or fsspec knows.
+
+PUT and GET suffice: nothing is renamed, appended to or locked. A name is given to its content once, but for heads,
+whose every version says the same. Only `nearcast.spark.shards.sweep` lists and deletes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import posixpath
+import shutil
+import tempfile
+import uuid
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+import nearcast as nc
+from nearcast.broker.snapshots import snapshot
+from nearcast.columns.arena import State
+from nearcast.errors import InvalidInput, SetupError, shown
+
+FORMAT = 1
+_COPIED = 1 << 22  # bytes at a time
+_MARK = "nearcast-store.json"
+
+
+@lru_cache(maxsize=16)
+def _open(uri: str, _pid: int) -> tuple[fs.FileSystem, str]:
+    """The file system of a URI, and the path in it; one for each process, since connections do not survive a fork."""
+    try:
+        return fs.FileSystem.from_uri(uri)  # type: ignore[no-any-return]
+    except (pa.ArrowException, OSError, ValueError) as error:
+        first = error
+    try:
+        import fsspec
+
+        system, path = fsspec.core.url_to_fs(uri)
+    except ImportError:
+        raise InvalidInput("store", uri, f"must be a URI that PyArrow can open ({shown(first)})") from first
+    except Exception as error:
+        raise InvalidInput("store", uri, f"must be a URI that PyArrow or fsspec can open ({shown(error)})") from error
+    return fs.PyFileSystem(fs.FSSpecHandler(system)), path
+
+
+class Store:
+    """Bytes under names.
+
+    Parameters
+    ----------
+    uri
+        ``file:///shared/folder``, ``s3://bucket/folder``, ``gs:``, ``abfs:``, ``hdfs:`` or any that fsspec reads.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self._fs, self._root = _open(uri, os.getpid())
+        self._is_local = isinstance(self._fs, fs.LocalFileSystem)
+
+    def check(self) -> None:
+        """Write a mark and read it, or read the one that is there.
+
+        Raises
+        ------
+        InvalidInput
+            The store cannot be written or read.
+        SetupError
+            It is a store of another version.
+        """
+        try:
+            found = self.get(_MARK)
+            if found is None:
+                self.put(_MARK, json.dumps({"format": FORMAT}).encode())
+                found = self.get(_MARK)
+        except Exception as error:
+            raise InvalidInput(
+                "store", self.uri, f"must be a place that can be written and read ({shown(error)})"
+            ) from error
+        try:
+            known = json.loads(b"" if found is None else found.to_pybytes())["format"]
+        except (ValueError, KeyError, TypeError):
+            raise SetupError(f"{self._path(_MARK)} is damaged. Delete it if this is a store of Nearcast.") from None
+        if known != FORMAT:
+            raise SetupError(
+                f"the store {self.uri} has format {known}, and this version reads {FORMAT}. Finish with the version "
+                "that wrote it, or name another store and another checkpoint."
+            )
+
+    def put(self, name: str, data: bytes | pa.Buffer) -> None:
+        """Write a file; on a local disk it is there whole or not at all."""
+        path = self._path(name)
+        if not self._is_local:
+            with self._fs.open_output_stream(path) as stream:
+                stream.write(data)
+            return
+        beside = Path(f"{path}.{uuid.uuid4().hex[:8]}.tmp")
+        beside.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_bytes(data)
+        beside.replace(path)
+
+    def get(self, name: str) -> pa.Buffer | None:
+        """The content of a file, None if there is none."""
+        try:
+            if self._is_local:
+                with pa.memory_map(self._path(name)) as file:
+                    return file.read_buffer()
+            with self._fs.open_input_file(self._path(name)) as file:
+                return file.read_buffer()
+        except FileNotFoundError:
+            return None
+
+    def need(self, name: str) -> pa.Buffer:
+        """The content of a file that must be there.
+
+        Raises
+        ------
+        SetupError
+            It is not, most likely because hosts do not see the same store.
+        """
+        found = self.get(name)
+        if found is None:
+            raise SetupError(
+                f"{self._path(name)} is not there. Every host must see the same store, and only ns.sweep may delete "
+                "from it."
+            )
+        return found
+
+    def put_snapshot(self, name: str, broker: nc.Broker) -> None:
+        """Write a broker."""
+        if self._is_local:
+            Path(self._path(name)).parent.mkdir(parents=True, exist_ok=True)
+            broker.snapshot(self._path(name))
+            return
+        with tempfile.TemporaryDirectory(prefix="nearcast-") as folder:
+            broker.snapshot(Path(folder) / "snapshot")
+            with (
+                open(Path(folder) / "snapshot", "rb") as file,
+                self._fs.open_output_stream(self._path(name)) as stream,
+            ):
+                shutil.copyfileobj(file, stream, _COPIED)
+
+    def get_snapshot(self, name: str) -> nc.Broker:
+        """The broker that was written; its arrays are read when they are needed."""
+        if self._is_local:
+            if not Path(self._path(name)).exists():
+                self.need(name)
+            return nc.Broker.restore(self._path(name))
+        with tempfile.TemporaryDirectory(prefix="nearcast-") as folder:
+            try:
+                with (
+                    self._fs.open_input_stream(self._path(name)) as stream,
+                    open(Path(folder) / "snapshot", "wb") as file,
+                ):
+                    shutil.copyfileobj(stream, file, _COPIED)
+            except FileNotFoundError:
+                self.need(name)
+            return nc.Broker.restore(Path(folder) / "snapshot")  # the map outlasts the name
+
+    def put_copy(self, name: str, copied: State) -> None:
+        """Write what `Broker.export_subscriptions` gave."""
+        with tempfile.TemporaryDirectory(prefix="nearcast-") as folder:
+            snapshot.write(Path(folder) / "copy", copied)
+            self.put(name, (Path(folder) / "copy").read_bytes())
+
+    def get_copy(self, name: str) -> State:
+        """What `put_copy` was given."""
+        with tempfile.TemporaryDirectory(prefix="nearcast-") as folder:
+            (Path(folder) / "copy").write_bytes(self.need(name).to_pybytes())
+            return snapshot.read(Path(folder) / "copy")
+
+    def infos(self, folder: str) -> list[fs.FileInfo]:
+        """What a folder holds."""
+        found = self._fs.get_file_info(fs.FileSelector(self._path(folder), allow_not_found=True))
+        return list(found)
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder."""
+        return [info.base_name for info in self.infos(folder)]
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.delete_file(self._path(name))
+
+    def _path(self, name: str) -> str:
+        return posixpath.join(self._root, name)
+
+
+def fetched(uri: str | None, name: str | None, payload: bytes | None) -> Any:
+    """The bytes of a block, given or named."""
+    if name is None:
+        assert payload is not None, "a block must have a name or be given"
+        return payload
+    assert uri is not None, "a named block must be in a store"
+    return Store(uri).need(name)

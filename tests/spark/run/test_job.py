@@ -1,0 +1,60 @@
+"""Runs over files: answers are those of one broker, through failures, restarts, moves and other numbers of shards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from nearcast.errors import InvalidInput, SetupError
+from nearcast.spark.run.files import Input
+from nearcast.spark.run.job import Head, Options, run
+from nearcast.spark.run.totals import Totals
+from spark.scenes import SPACE, WINDOW, One, Row, controls_of, messages_of
+
+
+def lines(path: Path, rows: list[Row]) -> Path:
+    plain = [{k: v for k, v in row.items() if v is not None and k != "position"} for row in rows]
+    for row in plain:
+        if isinstance(row.get("region"), str):
+            row["region"] = json.loads(row["region"])
+    path.write_text("".join(json.dumps(row) + "\n" for row in plain))
+    return path
+
+
+def updates_in(folder: Path) -> dict[str, list[tuple[Any, ...]]]:
+    rows = pq.read_table(folder).sort_by([("batch", "ascending"), ("seq", "ascending")]).to_pylist()
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    for row in rows:
+        found.setdefault(row["subscription"], []).append((row["message"], row["sign"], row["score"], row["ts"]))
+    return found
+
+
+def test_failures_moves_and_other_shards_do_not_show(spark: Any, tmp_path: Path) -> None:
+    messages = [row for row in messages_of(9, 300) if row["ts"] < 2**60]
+    controls = [row for row in controls_of(9, 40, 50_000) if row["event"] != "advance"]
+    told, asked = lines(tmp_path / "m.jsonl", messages), lines(tmp_path / "s.jsonl", controls)
+    inputs = (Input(str(told), "messages"), Input(str(asked), "subscriptions"))
+    common: dict[str, Any] = {"space": SPACE, "window": WINDOW, "batch_rows": 100, "balance": 0.0}
+    options = Options(inputs, tmp_path / "out", shards=2, balance_after=0.0, **common)
+
+    def fails_in_the_middle(stage: str, totals: Totals, head: Head) -> None:
+        if totals.next_batch == 2:
+            raise RuntimeError("out of luck")
+
+    with pytest.raises(SetupError, match="Spark failed"):
+        run(options, fails_in_the_middle)
+    result = run(Options(inputs, tmp_path / "out", shards=3, balance_after=0.0, **common))
+    assert updates_in(tmp_path / "out" / "updates") == dict(One().take(messages, controls).updates)
+    counts = result.totals.counts
+    assert result.totals.rows == len(messages) + len(controls) == result.head.rows
+    assert counts["messages"] + counts["events"] + counts["late"] + counts["rejects"] == result.totals.rows
+    assert counts["assigned"] > 0
+    assert len((tmp_path / "out" / "metrics.jsonl").read_text().splitlines()) >= 3
+    again = run(Options(inputs, tmp_path / "out", **common))
+    assert (again.n_shards, again.totals.rows) == (3, result.totals.rows)
+    with pytest.raises(InvalidInput, match="window must stay"):
+        run(Options(inputs, tmp_path / "out", space=SPACE))
