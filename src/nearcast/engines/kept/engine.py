@@ -26,7 +26,6 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
 from nearcast.columns.message_table import MessageLayout
-from nearcast.columns.recency import faded_rows
 from nearcast.columns.subscription_tables import PointLayout, PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats, net_kept
 from nearcast.engines.exact import NEAREST
@@ -40,6 +39,7 @@ from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.space import SpaceInput
 from nearcast.window.index.index import frame_of
 from nearcast.window.live import Steps
+from nearcast.window.recency import faded_rows
 
 DONE, SHORT, FIND_ROOM, FIND, FOLLOW = range(5)  # tasks, besides NEED_ROOM
 SEEKING, WITHDRAWING, LEAVING, FINDING, OFFERING, FILLING, EMITTING, ENDING = range(8)  # phases of an event
