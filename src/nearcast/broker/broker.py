@@ -22,7 +22,7 @@ from nearcast.broker.engines import (
 from nearcast.broker.guard import Guard, one_at_a_time
 from nearcast.broker.in_turn import Take, in_pieces, take_in_turn
 from nearcast.broker.moves import Movable, many_moves, one_move, rows_of_slots, split_repeats
-from nearcast.broker.ordering import best_first, to_updates
+from nearcast.broker.ordering import in_order, to_updates
 from nearcast.broker.parts import Parts
 from nearcast.broker.registry import Registry, ranks_of
 from nearcast.broker.rejects import ending, late_rows, new_ids_only, refusals
@@ -251,7 +251,7 @@ class Broker(Questions):
         return together([self._engines[kind].fill(some) for some in in_pieces(slots, work)])
 
     def _in_order(self, kind: Kind, changes: Changes) -> Changes:
-        return best_first(kind, changes, self._live.table)
+        return in_order(kind, changes, self._live.table)
 
     @one_at_a_time
     def unsubscribe(self, id: str | int) -> Updates:
@@ -462,8 +462,7 @@ class Broker(Questions):
         """Let every engine see these events, which rows of a batch caused, then forget what ended."""
         emitted = []
         for kind, engine in self._engines.items():
-            changes = engine.publish(steps)
-            emitted.append((kind, self._in_order(kind, changes) if engine.keeps_results else changes))
+            emitted.append((kind, self._in_order(kind, engine.publish(steps))))
         updates = self._updates(emitted, clocks=steps.clocks, rows=rows)
         ended = self._registry.ended(self._live.clock)
         if ended.size:
