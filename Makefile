@@ -12,7 +12,7 @@ ENGINES := within similar topk nearest
 MARKS ?= not spark and not slow
 MINUTES ?= 10
 
-.PHONY: demo serve test docs fuzz test-tools test-oldest test-newest figures cluster-test lint kernels clean
+.PHONY: demo serve test docs fuzz test-tools test-oldest test-newest figures cluster-test serve-test lint kernels clean
 
 demo: $(READY)
 	$(BIN)/nearcast demo
@@ -68,6 +68,10 @@ figures: $(READY)
 cluster-test: $(READY)
 	$(BIN)/pytest $(HOSTS)
 	$(BIN)/python tests/spark/kill_and_compare.py --kills 20
+
+# The server, killed 50 times at random moments under load, with 100 clients that resume; some eight minutes.
+serve-test: $(READY)
+	$(BIN)/python tests/server/kill_and_compare.py --kills 50 --clients 100
 
 kernels: $(READY)
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m nearcast.spark.session.warm
