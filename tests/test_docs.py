@@ -154,12 +154,6 @@ def test_every_variable_is_listed() -> None:
         assert f"| `{name}` |" in reference(), f"docs/cli.md does not tell of {name}"
 
 
-def test_every_benchmark_is_listed() -> None:
-    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    for path in (ROOT / "bench" / "figures").glob("[!_]*.py"):
-        assert f"| `{path.stem}` |" in page, f"docs/benchmarks.md does not list {path.stem}"
-
-
 def test_commands_on_pages_can_be_given() -> None:
     """Every `nearcast ...` in a block of shell lines, and in the epilogs of the help, is understood."""
     shown = [
