@@ -12,7 +12,7 @@ ENGINES := within similar topk nearest
 MARKS ?= not spark and not slow
 MINUTES ?= 10
 
-.PHONY: demo serve test docs fuzz test-tools test-oldest test-newest figures cluster-test lint kernels clean
+.PHONY: demo serve test docs fuzz test-tools test-oldest test-newest figures peers release-check cluster-test lint kernels clean
 
 demo: $(READY)
 	$(BIN)/nearcast demo
@@ -68,6 +68,17 @@ figures: $(READY)
 cluster-test: $(READY)
 	$(BIN)/pytest $(HOSTS)
 	$(BIN)/python tests/spark/kill_and_compare.py --kills 20
+
+# What a user would pick instead, beside Nearcast: PostGIS from the system's packages, the others with pip. Some ten minutes.
+peers: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'
+	ls /usr/share/postgresql/*/extension/postgis.control >/dev/null 2>&1 || { \
+		root=$$(test "$$(id -u)" = 0 || echo sudo); \
+		$$root apt-get update -qq && $$root apt-get install -y -qq --no-install-recommends postgresql postgresql-postgis; }
+	$(BIN)/python -m bench.peers --kind within --subscriptions 100000 --batch 1000 --batches 3
+	$(BIN)/python -m bench.peers --kind similar --batches 3
+	$(BIN)/python -m bench.peers --kind topk --kind nearest_all --kind nearest_any --subscriptions 2000 --batches 3
+	$(BIN)/python -m bench.pages
 
 kernels: $(READY)
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m nearcast.spark.session.warm
