@@ -60,6 +60,10 @@ docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "out/site/index.html"
 
+# The wheel and the sdist, built and tried in a clean environment: the README's lines, the commands, the server's demo.
+release-check: $(READY)
+	$(BIN)/python tests/release_check.py
+
 # The rivals of the benchmarks against the brute force, and the counts of work of every figure.
 figures: $(READY)
 	$(BIN)/pytest -n 2 --dist loadscope tests/bench
