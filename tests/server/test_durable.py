@@ -16,7 +16,7 @@ import pytest
 from nearcast.server.durable import log as logs
 from nearcast.server.durable.log import DamagedLog, DiskFull, Log
 from nearcast.server.durable.operations import MESSAGES, Answer, Part, line_parts
-from nearcast.server.durable.recovery import Settings
+from nearcast.server.durable.recovery import Settings, settle
 from nearcast.server.durable.state import UnknownEpoch
 from nearcast.server.durable.updates import Told, Trimmed, UpdateLog
 from nearcast.server.embedded import Embedded
@@ -222,6 +222,8 @@ async def test_settings_stay(tmp_path: Path) -> None:
         pass
     with pytest.raises(ValueError, match=r"window_count must be 5, which .* was made with, got 6"):
         Life(tmp_path, Settings((0.0, 0.0, 10.0, 10.0), "euclidean", window_count=6))
+    with pytest.raises(ValueError, match=r"stemmer must be None, which .* was made with, got 'english'"):
+        settle(tmp_path, Settings((0.0, 0.0, 10.0, 10.0), "euclidean", window_count=5, stemmer="english"))
 
 
 async def test_another_version_starts_another_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
-from nearcast.cli.options import bounds_of, joined, parser_of
+from nearcast.cli.options import add_analyzer, bounds_of, joined, parser_of
 from nearcast.errors import InvalidInput, SetupError
 
 _DEMO_DATA = "out/serve-demo"
@@ -50,6 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
         choices=("event", "wall"),
         help="what moves the clock: messages alone, or time (default: wall; with --demo: event)",
     )
+    add_analyzer(add)
     add("--config", metavar="FILE", help="a file in TOML with these settings and more; options win")
     add(
         "--pipeline",
@@ -87,9 +88,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _config(args: argparse.Namespace) -> Any:
-    names = ("data", "host", "port", "metric", "window_count", "window_age", "clock", "pipeline", "basemap")
-    given: dict[str, Any] = {name: getattr(args, name) for name in names}
-    given["allow_private_webhooks"] = args.allow_private_webhooks
+    names = ("data", "host", "port", "metric", "window_count", "window_age", "clock", "allow_private_webhooks")
+    more = ("pipeline", "basemap", "stop_words", "stemmer", "accents", "cjk")
+    given: dict[str, Any] = {name: getattr(args, name) for name in (*names, *more)}
     given["space"] = None if args.space is None else bounds_of(args.space)
     if args.demo:
         given = importlib.import_module("nearcast.cli.serve_demo").settings(_DEMO_DATA, given)

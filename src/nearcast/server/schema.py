@@ -30,6 +30,7 @@ class SubscriptionForm(msgspec.Struct, omit_defaults=True):
     measure: str | None = None
     k: int | None = None
     alpha: float | None = None
+    decay: float | None = None
     match: str | None = None
     backfill: bool | None = None
     expires: int | str | None = None

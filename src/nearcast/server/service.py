@@ -9,6 +9,7 @@ from pathlib import Path
 from starlette.requests import Request
 
 from nearcast.errors import InvalidInput
+from nearcast.model.analyzer import Analyzer
 from nearcast.server.access.auth import Auth, Caller, bearer
 from nearcast.server.access.origin import Door
 from nearcast.server.access.quotas import Quotas
@@ -105,12 +106,17 @@ def backend_of(config: Config, metrics: Metrics) -> Backend:
 
 def settings_of(config: Config) -> Settings | None:
     """What decides about answers; None if nothing was said and the folder has it already."""
-    said = (config.space, config.metric, config.max_distance, config.window_count, config.window_age)
-    if (Path(config.data) / "settings.json").exists() and all(value is None for value in said):
+    placed = (config.space, config.metric, config.max_distance, config.window_count, config.window_age)
+    worded = (config.stop_words, config.stemmer, config.accents, config.cjk)
+    if (Path(config.data) / "settings.json").exists() and all(value is None for value in (*placed, *worded)):
         return None
     count, age = config.window_count, config.window_age
     alone = config.pipeline is None  # else the run has a window of its own, or none
     if count is None and age is None and alone:
         age = DAY_S
     ahead = MAX_AHEAD_S if config.clock == "wall" and alone else None
-    return Settings(config.space or WORLD, config.metric or "haversine", config.max_distance, count, age, ahead)
+    words = Analyzer(config.stop_words, config.stemmer, config.accents or "keep", config.cjk or "whole")
+    return Settings(
+        config.space or WORLD, config.metric or "haversine", config.max_distance, count, age, ahead,
+        words.stop_words, words.stemmer, words.accents, words.cjk,
+    )  # fmt: skip
