@@ -6,7 +6,7 @@ broker's own updates make it, and asks of every event: are these updates the net
 the scores the judge finds, and is the result they lead to one that the judge allows? A near tie that the broker
 settled its own way is then simply its result from there on.
 
-Between two runs of Nearcast itself nothing may differ: `identical` compares bit for bit.
+Between two runs of Nearcast itself nothing may differ: `identical` compares bit for bit, order included.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def about(value: float) -> Any:
 
 
 def by_subscription(updates: Iterable[Update]) -> dict[Id, list[Update]]:
-    """Each subscriber's updates in their order; the order between subscribers is free."""
+    """Each subscriber's updates in their order."""
     streams: dict[Id, list[Update]] = defaultdict(list)
     for update in updates:
         streams[update.subscription].append(update)
@@ -38,10 +38,12 @@ def by_subscription(updates: Iterable[Update]) -> dict[Id, list[Update]]:
 
 
 def identical(ours: Iterable[Update], theirs: Iterable[Update]) -> None:
-    """Two runs of Nearcast told every subscriber the same, bit for bit."""
-    left, right = by_subscription(ours), by_subscription(theirs)
+    """Two runs of Nearcast told the same, bit for bit, in the same order, also between subscribers."""
+    told, expected = list(ours), list(theirs)
+    left, right = by_subscription(told), by_subscription(expected)
     for id in left.keys() | right.keys():
         assert left.get(id, []) == right.get(id, []), f"subscription {id!r}"
+    assert told == expected, "another order between subscriptions"
 
 
 class Follower:

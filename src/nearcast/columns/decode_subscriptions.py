@@ -6,18 +6,18 @@ that are surely right, without touching Python objects; every other row goes thr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.columns.arena import Array, Floats, Ints, ranges
+from nearcast.columns.arena import Array, Floats, Ints, Longs, ranges
 from nearcast.columns.arrow_checks import LARGEST, SIDES, WORDS, Columns, is_simple
 from nearcast.columns.arrow_rows import as_table, is_sound, refuse_strangers, rows_of
 from nearcast.columns.ids import bulk_id_type, id_type, same_type
-from nearcast.columns.regions import box_rows, region_rows
+from nearcast.columns.regions import box_rows, joined_regions, region_rows
 from nearcast.columns.subscription_tables import PointRows, WithinRows
 from nearcast.columns.times import FOREVER, rows_with_times, whole_times
 from nearcast.errors import InvalidInput
@@ -45,7 +45,10 @@ class Part(NamedTuple):
 
     def filter(self, keep: Array) -> Part:
         """Only the rows whose flag is set."""
-        rows = np.flatnonzero(keep)
+        return self.take(np.flatnonzero(keep))
+
+    def take(self, rows: Longs) -> Part:
+        """Only these rows, in this order."""
         columns = {name: values[rows] for name, values in self.given._asdict().items() if name != "regions"}
         words = rows
         if isinstance(self.given, WithinRows):
@@ -58,10 +61,30 @@ class Part(NamedTuple):
         return Part(self.kind, self.ids.take(rows), given, self.words.take(words), n_clauses, where)
 
 
+def one_part(parts: Sequence[Part]) -> Part:
+    """Two or more parts of one kind as a single one, in the order of rows: so are slots given out."""
+    first = parts[0]
+    names = [name for name in first.given._fields if name != "regions"]
+    given: list[Any] = [part.given for part in parts]
+    columns: dict[str, Any] = {name: np.concatenate([getattr(own, name) for own in given]) for name in names}
+    if isinstance(first.given, WithinRows):
+        columns["regions"] = joined_regions([own.regions for own in given])
+    absent = [pa.nulls(len(part.ids), pa.string()) if part.where is None else part.where for part in parts]
+    joined = Part(
+        first.kind,
+        pa.concat_arrays([part.ids for part in parts]),
+        type(first.given)(**columns),
+        pa.concat_arrays([part.words for part in parts]),
+        np.concatenate([part.n_clauses for part in parts]),
+        pa.concat_arrays(absent),
+    )
+    return joined.take(np.argsort(columns["rows"]))
+
+
 class SubscriptionBatch(NamedTuple):
     """Subscriptions that passed all checks which need no broker."""
 
-    parts: list[Part]
+    parts: list[Part]  # one of each kind at most
     rejects: list[Reject]
 
 
@@ -134,7 +157,9 @@ def decode_subscriptions(source: Any, rules: Rules) -> SubscriptionBatch:
     rest = table.take(left) if left.size < table.num_rows else table
     rows = rows_with_times("subscriptions", rest)
     slow = _from_objects(zip(left.tolist(), rows, strict=True), rules._replace(id_type=known))
-    return SubscriptionBatch(parts + slow.parts, slow.rejects)
+    by_kind = [[part for part in parts + slow.parts if part.kind == kind] for kind in Kind]
+    merged = [own[0] if len(own) == 1 else one_part(own) for own in by_kind if own]
+    return SubscriptionBatch(merged, slow.rejects)
 
 
 def _from_objects(rows: Iterable[tuple[int, Any]], rules: Rules) -> SubscriptionBatch:
