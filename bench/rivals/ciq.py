@@ -92,7 +92,7 @@ def bind(scale, buffer, near, floor_bounds, at):
     """Write the least text for each cell of a subscription."""
     for n in range(COVER):
         bound = -np.inf
-        if scale.alpha < 1.0:
+        if scale.alpha < 1.0 and buffer.fades == 0:  # the floor of others is no score
             bound = (buffer.floor - scale.alpha * near[at + n]) / (1.0 - scale.alpha)
         floor_bounds[at + n] = bound - _LOOSE * abs(bound) - _LOOSE if bound > -np.inf else bound
 
