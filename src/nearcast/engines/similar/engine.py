@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
+from nearcast.columns.message_table import MessageLayout, MessageTable
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats, net_matches
 from nearcast.engines.live_search import LiveSearch, matching_similar
@@ -85,15 +86,19 @@ class SimilarStamp:
     def publish(self, steps: Steps) -> Changes:
         if not len(self.table):
             return NO_CHANGES
-        matched = self._match(steps)
+        matched = self._match(steps, self.context.live.table.layout)
         if not steps.withdrawn.size:
             return matched
-        held, sequences = self._match(steps.of_withdrawn()), self.context.live.table.layout.rows["sequence"]
-        return net_matches(held, matched, self.table.rows["since"], sequences)
-
-    def _match(self, steps: Steps) -> Changes:
-        """Who matches the arrivals, all as ``+``."""
         messages = self.context.live.table.layout
+        held = self._match(steps.of_withdrawn(), messages)
+        return net_matches(held, matched, self.table.rows["since"], messages.rows["sequence"])
+
+    def who_wants(self, messages: MessageTable, steps: Steps) -> tuple[Ints, Floats]:
+        found = self._match(steps, messages.layout) if len(self.table) else NO_CHANGES
+        return found.slots, found.scores
+
+    def _match(self, steps: Steps, messages: MessageLayout) -> Changes:
+        """Who matches the arrivals, all as ``+``."""
         arrivals = steps.arrivals[steps.arrivals >= 0]
         if not arrivals.size:
             return NO_CHANGES
