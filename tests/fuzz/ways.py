@@ -133,13 +133,25 @@ class Whole:
 
 
 class Singles(Whole):
-    """One event after another."""
+    """One event after another; messages ask first who would hear of them."""
 
     def take(self, batch: Batch) -> Answer:
         return joined([self.one(event) for event in batch.events])
 
     def one(self, event: Event) -> Answer:
-        return single(self.broker, event)
+        if event.method != "publish":
+            return single(self.broker, event)
+        message = event.arguments[0]
+        try:
+            heard = self.broker.match(message)
+        except InvalidInput as error:
+            answer = single(self.broker, event)
+            assert [reason for _, _, reason in answer.rejects] == [str(error)], f"match refused: {error}"
+            return answer
+        answer = single(self.broker, event)
+        told = [update.subscription for update in answer.updates if update.sign == "+" and update.message == message.id]
+        assert sorted(heard, key=repr) == sorted(told, key=repr), f"match said {heard}, but {told} were told"
+        return answer
 
 
 class Restored(Whole):
