@@ -141,14 +141,13 @@ class Singles(Whole):
     def one(self, event: Event) -> Answer:
         if event.method != "publish":
             return single(self.broker, event)
-        message = event.arguments[0]
+        message, heard, refused = event.arguments[0], list[Any](), list[str]()
         try:
             heard = self.broker.match(message)
         except InvalidInput as error:
-            answer = single(self.broker, event)
-            assert [reason for _, _, reason in answer.rejects] == [str(error)], f"match refused: {error}"
-            return answer
+            refused = [str(error)]
         answer = single(self.broker, event)
+        assert [reason for _, _, reason in answer.rejects] == refused, f"match refused: {refused}"
         told = [update.subscription for update in answer.updates if update.sign == "+" and update.message == message.id]
         assert sorted(heard, key=repr) == sorted(told, key=repr), f"match said {heard}, but {told} were told"
         return answer
