@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearcast.broker.ordering import best_first
+from nearcast.broker.ordering import in_order
 from nearcast.columns.message_table import MESSAGE
 from nearcast.engines.contract import NO_CHANGES, Changes
 from nearcast.model.kinds import Kind
@@ -64,11 +64,11 @@ def test_minus_before_plus_best_first_then_newest(rows: list[Any], kind: str) ->
         return event, slot, sign, -better * score if better else 0, -sequences[message]
 
     expected = [place(row) for row in sorted(rows, key=place)]
-    assert [place(row) for row in told(best_first(Kind.of(kind), changes_of(rows), stored()))] == expected
+    assert [place(row) for row in told(in_order(Kind.of(kind), changes_of(rows), stored()))] == expected
 
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_little_is_left_as_it_is(n: int) -> None:
     rows = [(0, 3, 2, 1, 0.5)][:n]
-    assert told(best_first(Kind.TOPK, changes_of(rows), stored())) == rows
-    assert best_first(Kind.TOPK, NO_CHANGES, stored()) is NO_CHANGES
+    assert told(in_order(Kind.TOPK, changes_of(rows), stored())) == rows
+    assert in_order(Kind.TOPK, NO_CHANGES, stored()) is NO_CHANGES

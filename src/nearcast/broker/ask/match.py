@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from nearcast.broker.parts import Parts
 from nearcast.broker.rejects import refusals
-from nearcast.columns.arena import Floats, Ints
+from nearcast.columns.arena import Floats, Ints, Longs
 from nearcast.columns.decode_messages import MessageBatch, encode_batch
 from nearcast.columns.message_table import MessageTable
+from nearcast.columns.recency import order_numbers
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import EngineContext, keeping
 from nearcast.engines.kept.engine import BatchInput, Found
@@ -19,6 +22,13 @@ from nearcast.window.live import LATE, Admission, LiveMessages, Steps
 
 _NOBODY: Ints = np.zeros(0, dtype=np.int32)
 _MANY = 64  # messages that leave: of more, everybody is taken to hold one
+
+
+class _Ranked(NamedTuple):
+    """Messages and their ranks."""
+
+    messages: Ints
+    ranks: Floats
 
 
 def decided_on(batch: MessageBatch, live: LiveMessages) -> Admission:
@@ -70,10 +80,10 @@ def _entered(
     kind: Kind, table: PointTable, messages: MessageTable, steps: Steps, parts: Parts, slots: Ints, ranks: Floats
 ) -> Ints:
     """Those of whose messages that live on fewer than k are better: the newcomer wins ties."""
-    context, engine = parts.context, keeping(parts.engines)[kind]
+    context = parts.context
     leaving = context.live.leaving(int(steps.lasts[0]), int(steps.clocks[0]))
-    if leaving.size:
-        more = np.setdiff1d(_holders(kind, leaving, steps, parts), slots)
+    more = np.setdiff1d(np.append(_holders(kind, leaving, steps, parts), _fading(table)), slots)
+    if more.size:
         found = Found(np.zeros(more.size, np.int32), np.zeros(more.size))
         idf = context.vocabulary.idf
         batch = BatchInput(
@@ -81,18 +91,34 @@ def _entered(
         )  # fmt: skip
         n = find_among(int(kind), batch, 0, int(steps.arrivals[0]), more, found)
         slots, ranks = np.append(slots, found.slots[:n]), np.append(ranks, found.ranks[:n])
-    n_kept, held, held_ranks = engine.kept(slots)
+    n_kept, held, held_ranks = keeping(parts.engines)[kind].kept(slots)
     owners, k = np.repeat(np.arange(slots.size), n_kept), table.rows["k"][slots]
     lives = ~np.isin(held, leaving)
-    n_better = np.bincount(owners[lives & (held_ranks > ranks[owners])], minlength=slots.size)
+    ts = int(messages.layout.rows["ts"][steps.arrivals[0]])
+    better = _are_better(_Ranked(held, held_ranks), ranks[owners], ts, table.half_lives_of(slots[owners]), context)
+    n_better = np.bincount(owners[lives & better], minlength=slots.size)
     n_left = np.bincount(owners[lives], minlength=slots.size)
     for at in np.flatnonzero((n_left < n_kept) & (n_left < k)).tolist():  # others may come in for what leaves
-        n_better[at] = _n_better(kind, table, int(slots[at]), float(ranks[at]), steps, context)
+        slot, as_of = int(slots[at]), (int(steps.lasts[0]), int(steps.clocks[0]))
+        found_now = best_live(int(kind), table, slot, int(k[at]), context, *as_of)
+        half_lives = np.repeat(table.half_lives_of(slots[at : at + 1]), found_now[0].size)
+        newcomer = np.full(found_now[0].size, ranks[at])
+        n_better[at] = _are_better(_Ranked(*found_now), newcomer, ts, half_lives, context).sum()
     return slots[n_better < k]
+
+
+def _fading(table: PointTable) -> Ints:
+    """Subscriptions whose scores fade: a later clock lowers what it takes, which their index does not know yet."""
+    if not table.fades:
+        return _NOBODY
+    slots = table.used_slots
+    return slots[table.half_lives_of(slots) > 0]
 
 
 def _holders(kind: Kind, leaving: Ints, steps: Steps, parts: Parts) -> Ints:
     """Who may hold one of these messages: each is looked for as if it arrived."""
+    if not leaving.size:
+        return _NOBODY
     if leaving.size > _MANY:
         return parts.tables[kind].used_slots
     engine, live = parts.engines[kind], parts.context.live.table
@@ -100,7 +126,10 @@ def _holders(kind: Kind, leaving: Ints, steps: Steps, parts: Parts) -> Ints:
     return np.unique(np.concatenate(found))
 
 
-def _n_better(kind: Kind, table: PointTable, slot: int, rank: float, steps: Steps, context: EngineContext) -> int:
-    k, last, clock = int(table.rows["k"][slot]), int(steps.lasts[0]), int(steps.clocks[0])
-    ranks: Floats = best_live(int(kind), table, slot, k, context, last, clock)[1]
-    return int((ranks > rank).sum())
+def _are_better(held: _Ranked, ranks: Floats, ts: int, half_lives: Longs, context: EngineContext) -> Any:
+    """Which messages are better than the newcomer, of this `ts` and with these ranks beside theirs."""
+    if not half_lives.any():
+        return held.ranks > ranks
+    times = np.append(context.live.table.layout.rows["ts"][held.messages], np.full(ranks.size, ts))
+    numbers = order_numbers(np.append(held.ranks, ranks), times, np.append(half_lives, half_lives))
+    return numbers[: ranks.size] > numbers[ranks.size :]
