@@ -29,13 +29,14 @@ from nearcast.spark.run.file_rows import EVENTS, SIDES, IdTypes, refuse_messages
 from nearcast.spark.run.file_source import Pieces, stream_pieces
 from nearcast.spark.run.files import Input, find_files, id_types
 from nearcast.spark.run.intake import BATCH_ROWS, Intakes
-from nearcast.spark.run.job_settings import Settings, settle
+from nearcast.spark.run.job_settings import Settings, record_partitions, settle
 from nearcast.spark.run.job_streams import first_types, packed_streams
 from nearcast.spark.run.parts import REPORT, writer
 from nearcast.spark.run.totals import Record, Totals
 from nearcast.spark.session.session import embedded_master, start_session
 from nearcast.spark.session.warm import compile_aside
 from nearcast.spark.shards.fanout import packed_controls
+from nearcast.spark.shards.repartition import repartition
 from nearcast.spark.shards.store import Store
 from nearcast.spark.shards.sweep import sweep
 from nearcast.spark.sources import is_stream, options_of, register
@@ -192,8 +193,28 @@ class _Job:
         """Is there anything that was not processed?"""
         streams = any(is_stream(given.path) for given in self._options.inputs)
         return bool(
-            self._options.follow or streams or self._intakes.new(files) or self._committed() < self._intakes.end
+            self._options.follow or streams or self._intakes.new(files) or self._pieces_done() < self._intakes.end
         )
+
+    def _pieces_done(self) -> int:
+        """The number of pieces in batches that Spark has committed. Some batches have none.
+
+        Raises
+        ------
+        SetupError
+            The checkpoint is damaged.
+        """
+        committed = self._committed()
+        if not committed:
+            return 0
+        place = self._checkpoint / "spark" / "offsets" / str(committed - 1)
+        try:
+            offsets = [json.loads(line) for line in place.read_text().splitlines()[2:] if line.startswith("{")]
+            return min(int(offset["piece"]) for offset in offsets if "piece" in offset)
+        except (OSError, ValueError) as error:
+            raise SetupError(
+                f"{place} is damaged ({error}). Put it back from a copy, or name another --out."
+            ) from error
 
     def _committed(self) -> int:
         """The number of batches that Spark has committed."""
@@ -218,6 +239,10 @@ class _Job:
         if warming.is_alive():
             self._watch("compile", self.totals, self.head())
             warming.join()
+        if self._settings.n_shards > self._settings.n_partitions:
+            if self._committed():
+                repartition(spark, str(self._checkpoint / "spark"), partitions)
+            record_partitions(self._checkpoint, partitions)
         before = str(spark.conf.get("spark.sql.shuffle.partitions"))
         spark.conf.set("spark.sql.shuffle.partitions", partitions)
         try:

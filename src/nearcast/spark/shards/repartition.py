@@ -35,7 +35,7 @@ def repartition(spark: Any, checkpoint: str, partitions: int, output: str | None
     SetupError
         Spark cannot do it.
     InvalidInput
-        There is no checkpoint of a query.
+        There is no checkpoint of a query, or its last batch was interrupted.
     """
     partitions = whole("partitions", partitions, 1, 4096)
     manager = getattr(spark, "_streamingCheckpointManager", None)
@@ -47,8 +47,14 @@ def repartition(spark: Any, checkpoint: str, partitions: int, output: str | None
     place = Store(checkpoint if "://" in checkpoint else f"file://{checkpoint}")
     if not _batches(place):
         raise InvalidInput("checkpoint", checkpoint, "must be the checkpoint of a streaming query that has run")
+    if max(_batches(place, "offsets")) > max(_batches(place)):
+        raise InvalidInput(
+            "checkpoint",
+            checkpoint,
+            "must have no unfinished batch: start its query once more with as many shards as before, then come back",
+        )
     try:
-        manager.repartition(checkpoint, partitions, False)
+        manager.repartition(checkpoint, partitions, True)
     except Exception as error:
         if "ALREADY_MATCH" not in str(error):
             raise SetupError(f"Spark could not give {checkpoint} other partitions: {shown(error)}") from error
@@ -56,8 +62,8 @@ def repartition(spark: Any, checkpoint: str, partitions: int, output: str | None
         _note_empty(Store(output if "://" in output else f"file://{output}"), max(_batches(place)))
 
 
-def _batches(place: Store) -> list[int]:
-    return [int(name) for name in place.names("commits") if name.isdigit()]
+def _batches(place: Store, log: str = "commits") -> list[int]:
+    return [int(name) for name in place.names(log) if name.isdigit()]
 
 
 def _note_empty(folder: Store, batch: int) -> None:
