@@ -88,6 +88,7 @@ def test_examples_of_modules_run(name: str) -> None:
     assert not failed, report.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_scripts_print_what_they_say(path: Path) -> None:
     if path.stem in USES_SPARK and os.environ.get("NUMBA_DISABLE_JIT") == "1":

@@ -158,7 +158,8 @@ class Town:
             )
         k = self.random.choice([1, 2, 5, 20, 60])
         if kind == "topk":
-            return TopK(x, y, words, k, self.random.random(), backfill, where)
+            decay = self.random.choice([None, None, 0.001, 0.05, 0.5, 60.0])
+            return TopK(x, y, words, k, self.random.random(), backfill, where, decay)
         return Nearest(x, y, words, k, self.random.choice(["all", "any"]), backfill, where)
 
     def messages(self, n: int, first: int = 0) -> Iterator[Message]:

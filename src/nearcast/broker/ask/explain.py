@@ -11,6 +11,7 @@ from nearcast.broker.parts import Parts
 from nearcast.columns.arena import Ints
 from nearcast.columns.clauses import split_clauses
 from nearcast.columns.fields.conditions import NO_CONDITION, compare_all
+from nearcast.columns.recency import faded
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import PointTable, WithinTable, in_region
 from nearcast.engines.contract import EngineContext
@@ -225,5 +226,10 @@ def _kept(
     parts |= {"alpha": alpha, "ssim": place}
     if alpha < 1.0:
         parts["cos"] = (value - alpha * place) / (1.0 - alpha)
+    half_life = int(table.half_lives_of(np.array([slot], np.int32))[0])
+    if half_life:
+        clock = context.live.clock
+        parts["base"], parts["decay factor"] = value, float(faded(1.0, int(row["ts"]), clock, half_life))
+        value = float(faded(value, int(row["ts"]), clock, half_life))
     parts["score"] = value
     return True, value, f"in the result: score {value:.6g}"

@@ -26,6 +26,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
 from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.recency import faded_rows
 from nearcast.columns.subscription_tables import PointLayout, PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats, net_kept
 from nearcast.engines.exact import NEAREST
@@ -118,7 +119,7 @@ def withdraw_found(batch: BatchInput, cursor: Longs, found: Found, results: Resu
         slot = found.slots[cursor[POSITION]]
         if not has_room(results, slot):
             return False
-        withdraw(results, slot, message, event)
+        withdraw(results, batch.messages.rows, slot, message, event)
         cursor[POSITION] += 1
     as_of = AsOf(event, batch.steps.lasts[event], batch.steps.clocks[event])
     return leave(results, batch.subscriptions, batch.messages.rows, message, as_of, policy)
@@ -220,7 +221,7 @@ class KeptEngine(ABC):
         return self._dense
 
     def insert(self, slots: Ints) -> None:
-        self.results.open(slots, self.table.rows["k"][slots])
+        self.results.open(slots, self.table.rows["k"][slots], self.table.half_lives_of(slots))
 
     def remove(self, slots: Ints) -> None:
         self.results.close(slots)
@@ -334,7 +335,12 @@ class KeptEngine(ABC):
 
     def result(self, slot: int) -> tuple[Ints, Floats]:
         messages, ranks = self.results.result(slot)
-        return messages, self._scores(ranks)
+        scores = self._scores(ranks)
+        if self.table.fades:
+            half_lives = self.table.half_lives_of(np.full(messages.size, slot, np.int32))
+            ts = self.context.live.table.layout.rows["ts"][messages]
+            scores = faded_rows(scores, ts, self.context.live.clock, half_lives)
+        return messages, scores
 
     def mark_messages(self, held: Array) -> None:
         self.results.mark_messages(self.table.used_slots, held)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import nearcast as nc
 from nearcast.errors import SetupError
+from nearcast.model.analyzer import PLAIN_RULE
 from nearcast.partition.balance import Balance
 from nearcast.spark.frames import control_frame, message_frame
 from nearcast.spark.run.assigns import Assigns
@@ -66,6 +67,8 @@ class Options:
         Folder for everything a restart needs; inside `out` when None.
     space, window
         As for `Broker`.
+    analyzer
+        What becomes of words beyond the plain rule, of messages, subscriptions and the corpus alike.
     corpus
         Files whose texts fix the weights of words; none: every word weighs 1.
     shards
@@ -93,6 +96,7 @@ class Options:
     checkpoint: Path | None = None
     space: nc.Space = EARTH
     window: nc.Window | None = None
+    analyzer: nc.Analyzer = PLAIN_RULE
     corpus: tuple[Input, ...] = ()
     shards: int | None = None
     partition: str = "dkm"
@@ -228,7 +232,7 @@ class _Job:
     def _start(self, spark: SparkSession) -> StreamingQuery:
         options = self._options
         drop_uncommitted(options.out, self._committed())
-        weights = self._settings.weights(spark, options.corpus, self._checkpoint / "weights.arrow")
+        weights = self._settings.weights(spark, options, self._checkpoint / "weights.arrow")
         frames = self._frames(spark)
         self._assigns = Assigns(spark, self._checkpoint / "assigns", self._intakes.ids or IdTypes())
         self._weights = weights
@@ -239,7 +243,7 @@ class _Job:
         told, asked = message_frame(frames.messages), control_frame(frames.subscriptions)
         spec = spec_of(
             options.space, options.window, weights, self._settings.n_shards, self._store, asked.id_type, told.id_type,
-            placed=True,
+            analyzer=options.analyzer, placed=True,
         )  # fmt: skip
         said = packed_answers(told.rows, asked.rows, self._snapshots(spec))
         write = writer(options.out.absolute().as_uri(), options.updates_format, (*COUNTS, "restored"))
@@ -254,8 +258,9 @@ class _Job:
         there = find_files([given for given in options.inputs if not is_stream(given.path)], _own(options))
         if all(any(file.role in (side, EVENTS) for file in there) for side in SIDES):
             self._assigns.propose(
-                n, there, self._settings.n_shards, options.space, options.window, self._weights,
-                "dkm" if options.partition == "hash" else options.partition, work,
+                n, there, "dkm" if options.partition == "hash" else options.partition, work,
+                shards=self._settings.n_shards, space=options.space, window=options.window, weights=self._weights,
+                analyzer=options.analyzer,
             )  # fmt: skip
 
     def _keep_balance(self, batch: int, reports: dict[int, dict[str, Any]]) -> None:

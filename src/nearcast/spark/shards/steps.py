@@ -31,7 +31,7 @@ from nearcast.spark.shards.shard import Shard, check_counts, drained
 from nearcast.spark.shards.store import Store
 from nearcast.spark.spec import Spec
 
-FORMAT = 1
+FORMAT = 2
 TAKEN = -1  # the kind of a block that is a copy of subscriptions from another shard
 _PLACES = "-places"
 _KEPT = 2  # batches for which a shard that is not asked for stays in memory

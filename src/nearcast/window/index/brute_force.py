@@ -8,6 +8,7 @@ import numpy as np
 
 from nearcast.columns.arena import Floats, Ints, Longs, State
 from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.recency import keys_of
 from nearcast.columns.scores import dot, topk_score
 from nearcast.jit import kernel
 from nearcast.space.distance import distance, ssim
@@ -120,7 +121,12 @@ class BruteForceIndex:
         dense[terms] = weights
         stored, words = StoredMessages(self._slots, self._sequences), WordWeights(idf, dense)
         score_all(messages, stored, self.space.kernel_input, words, question, terms.size, moment, keys)
-        order = np.lexsort((-self._sequences, keys))[: question.k]
+        magnitudes, mantissas = np.zeros(keys.size, dtype=np.int64), keys
+        if question.half_life:
+            half_lives = np.full(keys.size, question.half_life)
+            exponents, found = keys_of(-keys, messages.rows["ts"][self._slots], half_lives)
+            magnitudes, mantissas = np.where(np.isnan(keys), 0, -exponents), -found
+        order = np.lexsort((-self._sequences, mantissas, magnitudes, np.isnan(keys)))[: question.k]
         order = order[~np.isnan(keys[order])]
         return self._slots[order], keys[order]
 
