@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from nearcast.server.backend import Backend
 from nearcast.server.durable import log as logs
 from nearcast.server.durable.log import DamagedLog, DiskFull, Log
 from nearcast.server.durable.operations import MESSAGES, Answer, Part, line_parts
 from nearcast.server.durable.recovery import Settings, settle
 from nearcast.server.durable.state import UnknownEpoch
 from nearcast.server.durable.updates import Told, Trimmed, UpdateLog
+from nearcast.server.embedded import Embedded
 from nearcast.server.metrics import Metrics
 
 SETTINGS = Settings((0.0, 0.0, 10.0, 10.0), "euclidean", window_count=5)
@@ -51,8 +51,8 @@ class Life:
         self._segment_bytes = segment_bytes
         self.backend = self._new()
 
-    def _new(self) -> Backend:
-        return Backend(self.folder, self.settings, Metrics(), segment_bytes=self._segment_bytes)
+    def _new(self) -> Embedded:
+        return Embedded(self.folder, self.settings, Metrics(), segment_bytes=self._segment_bytes)
 
     async def __aenter__(self) -> Life:
         await self.backend.start()

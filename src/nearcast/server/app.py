@@ -401,6 +401,8 @@ def build_app(service: Service, beside: Sequence[Callable[[Service], Coroutine[A
 
     if PAGE.is_dir():
         routes.append(setup_route(service))
+        if service.basemap is not None:
+            routes.append(service.basemap.route())
         routes.append(Mount("/", StaticFiles(directory=PAGE, html=True)))
 
     @contextlib.asynccontextmanager
