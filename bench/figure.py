@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from bench.claims import Claim
+
 Sizes = dict[str, Any]  # settings of a case by name: how many, how large, which kind
 Counts = dict[str, float]  # work counters by name
 
@@ -99,7 +101,10 @@ class Figure:
     work: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # shown beside: label -> counter by counter
     average: bool = False  # show the average over the sweep too
     together: bool = True  # all series alive at once and interleaved; False where memory does not allow it
-    verdict: str = ""  # reproduced, differs because, refuted; the bar met or missed
+    claims: tuple[Claim, ...] = ()  # the shape that a paper says it has
+    bars: tuple[Claim, ...] = ()  # what we ask of ourselves
+    because: str = ""  # why some claims or bars do not hold; needed where one does not, and only there
+    since: str = ""  # when what is measured changed: records of earlier runs are not shown
     name: str = field(default="", compare=False)  # that of its file
 
     def sizes_of(self, series: str, x: Any, changed: Mapping[str, Any]) -> Sizes:

@@ -1,7 +1,8 @@
-"""Recorded lines become pages of the docs, one per engine: `python -m bench.pages` writes docs/benchmarks/.
+"""Recorded lines become pages of the docs: `python -m bench.pages` writes docs/benchmarks/.
 
-Each figure is shown by its latest record: what is expected, a verdict, a drawing, a table of rates, and where the
-numbers come from. A page says what the records say; earlier records stay in bench/results.
+There is one page per engine, which shows each figure by its latest record: the shape that is expected and what was
+found beside it, a verdict, a drawing, a table of rates, and where the numbers come from; and one page with a line for
+every figure of the papers. Pages say what the records say; earlier records stay in bench/results.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.figure import FOLDER, Figure, load, names
+from bench.open import page as open_page
+from bench.paper_figures import PAPER_FIGURES, PaperFigure
+from bench.peers import page as peers_page
 from bench.plot import as_markdown, draw, latest, provenance, tables
 from bench.record import RESULTS, Line, read
+from bench.verdict import NOT_RECORDED, Judged, Verdict, judge, valid
 
 DOCS = FOLDER.parent / "docs" / "benchmarks"
 PAGES = {
@@ -24,7 +29,14 @@ PAGES = {
     "partition": ("Partitioning: DkM-SKS", ("dkm_",)),
     "around": ("Around the engines", ("",)),
 }
-_NOT_JUDGED = "not judged yet"
+PAPERS = {
+    "APTREE": "AP-Tree and AP+-Tree",
+    "STAMP": "STAMP",
+    "SKYPE": "Skype",
+    "CKQST": "CkQST",
+    "DKMSKS": "DkM-SKS",
+}
+_FROM = "Generated from the records in `bench/results` by `python -m bench.pages`."
 
 
 def figures_of(page: str) -> list[str]:
@@ -41,20 +53,88 @@ def figures_of(page: str) -> list[str]:
 def section(figure: Figure, lines: Iterable[Line]) -> str:
     """All that is told of a figure."""
     lines = list(lines)
+    whose = "The paper" if figure.claims else "The bar"
     parts = [
         f"## {figure.name}",
         f"{figure.title}. {_sentence(figure.workload)}",
-        f"**Expected:** {_sentence(figure.expected)}",
+        f"**{whose}:** {_sentence(figure.expected)}",
     ]
+    verdict = judge(figure, lines)
     if not lines:
-        return "\n\n".join([*parts, "Not recorded yet."])
+        return "\n\n".join([*parts, f"**Verdict:** {NOT_RECORDED}."])
     shown = latest(lines)
-    parts.append(f"**Verdict:** {_sentence(figure.verdict or _NOT_JUDGED)}")
+    parts.append(f"**Verdict:** {_sentence(in_words(figure, verdict))}")
+    parts.append(_claims(verdict))
     parts.append(f"![{figure.title}: {shown[0]['unit']} per CPU second, by {figure.sweep[0]}]({figure.name}.svg)")
     parts += [
         f"{rows.title}\n\n{as_markdown(rows)}" for rows in tables(figure, lines) if "peak memory" not in rows.title
     ]
     return "\n\n".join([*parts, _sentence(f"Recorded {_when(shown)}, {_load(shown)}; {provenance(lines)}")])
+
+
+def in_words(figure: Figure, verdict: Verdict) -> str:
+    """The verdict with its reason."""
+    open_ = sum(judged.found is None for judged in (*verdict.claims, *verdict.asked))
+    said = [verdict.shape] if verdict.shape else []
+    if verdict.bars:
+        said.append(f"bar {verdict.bars}" if verdict.bars != NOT_RECORDED else NOT_RECORDED)
+    if open_ and NOT_RECORDED not in said:
+        said.append(f"{open_} of {len(verdict.claims) + len(verdict.asked)} claims not recorded yet")
+    because = f", because {figure.because}" if verdict.differs and figure.because else ""
+    return "; ".join(said) + because
+
+
+def _claims(verdict: Verdict) -> str:
+    """The expected shape beside what was found."""
+    rows = [("expected", "found", "holds"), ("---", "---", "---")]
+    rows += [_claim(judged, "") for judged in verdict.claims]
+    rows += [_claim(judged, "bar: " if verdict.claims else "") for judged in verdict.asked]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _claim(judged: Judged, before: str) -> tuple[str, str, str]:
+    if judged.found is None:
+        return before + judged.claim.words(), NOT_RECORDED, "-"
+    return before + judged.claim.words(), judged.found.words, "yes" if judged.found.holds else "no"
+
+
+def every_figure() -> str:
+    """A page with a line for each figure of each paper."""
+    parts = [
+        "# Every figure of the papers",
+        f"{_FROM} A figure is *reproduced* when all that its paper says of its shape (who wins, how it grows) is seen "
+        "in our latest record, *refuted* when nothing of it is, and *differs* otherwise. Absolute times are not "
+        "compared: machines, sizes and languages are others. Figures that only explain are left out.",
+    ]
+    for key, title in PAPERS.items():
+        rows = [f"## {title}", ""]
+        rows += ["| figure | what it shows | here | verdict |", "| --- | --- | --- | --- |"]
+        reasons: set[str] = set()
+        rows += [line for listed in PAPER_FIGURES if listed.paper == key for line in _lines(listed, reasons)]
+        parts.append("\n".join(rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def _lines(listed: PaperFigure, reasons: set[str]) -> list[str]:
+    """The lines of a paper's figure: one for each figure here, or why there is none; a reason is given once."""
+    if not listed.ours:
+        return [f"| {listed.number} | {listed.shows} | - | not done: {listed.missing} |"]
+    made = []
+    for name in listed.ours:
+        figure = load(name)
+        verdict = judge(figure, valid(figure, read(RESULTS / f"{name}.jsonl")))
+        told = verdict.shape or f"bar {verdict.bars}"
+        if told in ("differs", "refuted"):
+            told += ", as above" if figure.because in reasons else f", because {figure.because}"
+            reasons.add(figure.because)
+        told += f" ({listed.missing})" if listed.missing else ""
+        made.append(f"| {listed.number} | {listed.shows} | [{name}]({page_of(name)}.md#{name}) | {told} |")
+    return made
+
+
+def page_of(figure: str) -> str:
+    """The page that shows a figure."""
+    return next(page for page in PAGES if figure in figures_of(page))
 
 
 def _sentence(text: str) -> str:
@@ -83,17 +163,16 @@ def write(folder: Path) -> None:
     """All pages and drawings."""
     folder.mkdir(parents=True, exist_ok=True)
     for page, (title, _) in PAGES.items():
-        parts = [
-            f"# {title}",
-            "Generated from the records in `bench/results` by `python -m bench.pages`. "
-            "[How a number is recorded](../benchmarks.md).",
-        ]
+        parts = [f"# {title}", f"{_FROM} [How a number is recorded](../benchmarks.md)."]
         for name in figures_of(page):
-            figure, lines = load(name), list(read(RESULTS / f"{name}.jsonl"))
+            figure = load(name)
+            lines = valid(figure, read(RESULTS / f"{name}.jsonl"))
             parts.append(section(figure, lines))
             if lines:
                 draw(figure, lines, folder / f"{name}.svg")
         (folder / f"{page}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    for name, text in (("verdicts", every_figure()), ("peers", peers_page.page()), ("open", open_page.page())):
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
 
 
 def stale() -> list[str]:

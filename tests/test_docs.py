@@ -88,6 +88,7 @@ def test_examples_of_modules_run(name: str) -> None:
     assert not failed, report.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_scripts_print_what_they_say(path: Path) -> None:
     if path.stem in USES_SPARK and os.environ.get("NUMBA_DISABLE_JIT") == "1":
@@ -152,12 +153,6 @@ def test_every_variable_is_listed() -> None:
     read = {name for path in SOURCES for name in re.findall(r'"(NEARCAST_\w+)"', path.read_text(encoding="utf-8"))}
     for name in read:
         assert f"| `{name}` |" in reference(), f"docs/cli.md does not tell of {name}"
-
-
-def test_every_benchmark_is_listed() -> None:
-    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    for path in (ROOT / "bench" / "figures").glob("[!_]*.py"):
-        assert f"| `{path.stem}` |" in page, f"docs/benchmarks.md does not list {path.stem}"
 
 
 def test_commands_on_pages_can_be_given() -> None:

@@ -1,12 +1,14 @@
 """The broker against the number of subscriptions, each kind by itself."""
 
 from bench.cases.publish import Publish
+from bench.claims import GrowthAtMost
 from bench.figure import Figure
 
 FIGURE = Figure(
     title="Broker, growth",
     workload="synthetic messages in batches of 100 through Broker.publish, a window of the newest 5,000",
     expected="messages a second fall far more slowly than subscriptions grow",
+    bars=(GrowthAtMost(("within", "similar", "topk", "nearest_all", "nearest_any"), 50, (1_000, 100_000)),),
     sweep=("subscriptions", (1_000, 10_000, 100_000)),
     series={kind: (Publish, {"kind": kind}) for kind in ("within", "similar", "topk", "nearest_all", "nearest_any")},
     repeats=3,

@@ -1,6 +1,8 @@
 """Messages per CPU second against what an update costs, theta_U."""
 
 from bench.cases.nearest import ALL, TINY_ALL, Watching
+from bench.claims import Trend
+from bench.count_claims import CountTrend
 from bench.figure import Figure
 
 FIGURE = Figure(
@@ -10,6 +12,10 @@ FIGURE = Figure(
         "little off the places they were drawn from; the engine alone"
     ),
     expected="dearer updates mean fewer, larger nodes: less to update, more to verify",
+    claims=(
+        Trend("slower"),
+        CountTrend("bytes of the index", "less", ("AOIQ-tree",), "index_bytes"),
+    ),
     sweep=("theta", (0.0001, 0.001, 0.01, 0.1)),
     series={"AOIQ-tree": (Watching, {})},
     sizes=ALL,

@@ -1,6 +1,7 @@
 """Update time of the busiest shard against the number of shards."""
 
 from bench.cases.sharded import SIZES, TINY, WAYS, WORK, Sharded
+from bench.claims import Ahead, Trend
 from bench.figure import Figure
 
 FIGURE = Figure(
@@ -10,6 +11,10 @@ FIGURE = Figure(
         "100 subscriptions come and 100 leave with every 1,000 messages; timed is the busiest shard"
     ),
     expected="faster with more shards; DkM-SKS first, and evenly loaded",
+    claims=(
+        Trend("faster", ("DkM-SKS", "KOP", "SOP")),
+        Ahead("DkM-SKS", ("KOP", "SOP")),
+    ),
     sweep=("shards", (5, 10, 20, 40)),
     series={name: (Sharded, way) for name, way in WAYS.items()},
     baseline="DkM-SKS",
@@ -18,4 +23,5 @@ FIGURE = Figure(
     repeats=3,
     work=WORK,
     together=False,
+    since="2026-11-18T15:30:00Z",
 )

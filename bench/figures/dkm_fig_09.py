@@ -1,6 +1,7 @@
 """Update time of the busiest shard against the number of subscriptions."""
 
 from bench.cases.sharded import SIZES, TINY, WAYS, WORK, Sharded
+from bench.claims import Ahead, GrowthAtMost
 from bench.figure import Figure
 
 FIGURE = Figure(
@@ -10,6 +11,10 @@ FIGURE = Figure(
         "100 subscriptions come and 100 leave with every 1,000 messages; timed is the busiest shard"
     ),
     expected="KOP and DkM-SKS grow linearly, DkM-SKS first",
+    claims=(
+        Ahead("DkM-SKS", ("KOP", "SOP")),
+        GrowthAtMost(("KOP", "DkM-SKS"), 4.4, (100_000, 400_000)),
+    ),
     sweep=("subscriptions", (100_000, 200_000, 400_000)),
     series={name: (Sharded, way) for name, way in WAYS.items()},
     baseline="DkM-SKS",
@@ -18,4 +23,5 @@ FIGURE = Figure(
     repeats=3,
     work=WORK,
     together=False,
+    since="2026-11-18T15:30:00Z",
 )

@@ -2,6 +2,7 @@
 
 from bench.cases.nearest import DATA, PLACES
 from bench.cases.sharded import SIZES, TINY, WAYS, WORK, Sharded
+from bench.count_claims import LapGap
 from bench.figure import Figure
 
 FIGURE = Figure(
@@ -11,6 +12,10 @@ FIGURE = Figure(
         "100 subscriptions come and 100 leave with every 1,000 messages; timed is the busiest shard"
     ),
     expected="DkM-SKS most even, then KOP; SOP and PS2Stream far behind",
+    claims=(
+        LapGap("DkM-SKS", ("KOP", "SOP", "PS2Stream-like"), ("busiest shard", "idlest shard")),
+        LapGap("KOP", ("SOP", "PS2Stream-like"), ("busiest shard", "idlest shard")),
+    ),
     sweep=("messages", (PLACES, DATA[0])),
     series={name: (Sharded, way) for name, way in WAYS.items()},
     baseline="DkM-SKS",
@@ -19,4 +24,5 @@ FIGURE = Figure(
     repeats=3,
     work=WORK,
     together=False,
+    since="2026-11-18T15:30:00Z",
 )

@@ -3,11 +3,20 @@
 from dataclasses import replace
 
 from bench.cases.nearest import PLACES
+from bench.claims import Ahead
+from bench.count_claims import LapOrder, LapShare
 from bench.figures import dkm_table_2
 
 FIGURE = replace(
     dkm_table_2.FIGURE,
     title="DkM-SKS, table 3: parts of the time",
     expected="most of it is updating results; coming costs SOP and DkM-SKS more than KOP",
+    claims=(
+        LapShare(("DkM-SKS", "KOP", "SOP"), "update", ("update", "insertion", "deletion"), 0.8),
+        LapOrder("DkM-SKS", ("KOP", "PS2Stream-like"), "insertion"),
+        LapOrder("SOP", ("DkM-SKS", "KOP"), "insertion"),
+        Ahead("DkM-SKS", ("KOP", "SOP", "PS2Stream-like"), times=10),
+    ),
     sweep=("messages", (PLACES,)),
+    since="2026-11-18T15:30:00Z",
 )

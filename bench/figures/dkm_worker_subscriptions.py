@@ -1,6 +1,7 @@
 """Messages per CPU second of one worker against the number of its subscriptions."""
 
 from bench.cases.nearest import ANY, TINY_ANY, WORKERS, Watching
+from bench.claims import Ahead
 from bench.figure import Figure
 
 FIGURE = Figure(
@@ -10,6 +11,10 @@ FIGURE = Figure(
         "before; the engine alone"
     ),
     expected="the grid with words is fastest, and grows with the results that change",
+    bars=(
+        Ahead("grid and words", ("words only",), times=5),
+        Ahead("grid and words", ("space only",)),
+    ),
     sweep=("subscriptions", (100_000, 300_000)),
     series={name: (Watching, line) for name, line in WORKERS.items()},
     baseline="words only",

@@ -1,6 +1,7 @@
 """Updates and retractions at a million subscriptions of one kind and a million live messages."""
 
 from bench.cases.changes import Changing
+from bench.claims import AtLeast
 from bench.figure import Figure
 
 FIGURE = Figure(
@@ -8,6 +9,12 @@ FIGURE = Figure(
     workload="new versions of live messages drawn at random, as Arrow batches of 1,000 through Broker.update, and 20 "
     "retractions one by one after each; k = 20",
     expected="at least 20,000 per CPU second for Within, 5,000 for TopK and Nearest",
+    bars=(
+        AtLeast("within", 20_000),
+        AtLeast("topk", 5_000),
+        AtLeast("nearest, any word", 5_000),
+        AtLeast("nearest, all words", 5_000),
+    ),
     sweep=("subscriptions", (1_000_000,)),
     series={
         "within": (Changing, {"kind": "within"}),

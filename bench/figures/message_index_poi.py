@@ -8,6 +8,7 @@ FIGURE = Figure(
     workload="names and categories of 1.9 million places in the United States, in a full count window; questions as in "
     "message_index",
     expected=SYNTHETIC.expected,
+    bars=SYNTHETIC.bars,
     sweep=SYNTHETIC.sweep,
     series=SYNTHETIC.series,
     repeats=SYNTHETIC.repeats,

@@ -1,6 +1,7 @@
 """STAMP, figure 13 (d): the five measures of text similarity."""
 
 from bench.cases.similar import Standing
+from bench.claims import Ahead, Level
 from bench.figure import Figure
 from bench.figures.stamp_fig_11 import FIGURE as MATCHING
 
@@ -8,6 +9,8 @@ FIGURE = Figure(
     title="Measures of text similarity",
     workload=MATCHING.workload,
     expected="STAMP is about as fast for every measure",
+    claims=(Level(("STAMP",)),),
+    bars=(Ahead("STAMP", ("scan",)),),
     sweep=("measure", ("weighted", "overlap", "jaccard", "dice", "cosine")),
     series={**MATCHING.series, "scan": (Standing, {"engine": "scan"})},
     baseline="scan",

@@ -77,6 +77,19 @@ def test_without_messages_and_with_malformed_rows(capsys: pytest.CaptureFixture[
     assert "1 rows are malformed and were passed over" in out
 
 
+def test_words_are_compared_as_the_analyzer_has_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = [{"id": i, "lon": i % 8, "lat": 2, "text": "the fires burn"} for i in range(60)]
+    asked = {"id": 1, "kind": "within", "region": [0, 0, 8, 8], "keywords": "fired AND burning"}
+    for name, rows in (("messages", told), ("subscriptions", [asked])):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = ("--messages", tmp_path / "messages.jsonl", "--subscriptions", tmp_path / "subscriptions.jsonl")
+    loads = [
+        float(re.search(r"busiest +([0-9.]+)", said(capsys, *given, "--shards", "1", *more))[1])  # type: ignore[index]
+        for more in ((), ("--stemmer", "english"))
+    ]
+    assert loads[1] > loads[0]  # without stems nobody would hold its words
+
+
 def test_errors_name_option_and_value(files: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     asked = ("--subscriptions", files / "subscriptions.jsonl")
     start = "nearcast plan: error: "

@@ -82,12 +82,14 @@ def test_options_are_taken_over() -> None:
     ]
     words += ["--master", "local[2]", "--shards", "3", "--batch-rows", "10", "--snapshot-every", "4", "--follow"]
     words += ["--partition", "space", "--balance", "0.5", "--balance-after", "1"]
+    words += ["--stop-words", "english", "--stemmer", "german", "--accents", "fold", "--cjk", "bigrams"]
     assert parsed(*words) == Options(
         inputs=(Input("e", "events", "csv"),),
         out=Path("o"),
         checkpoint=Path("c"),
         space=nc.Space((-10, -5, 10, 5), "euclidean", 7),
         window=nc.Window(5, 60, 9),
+        analyzer=nc.Analyzer("english", "german", "fold", "bigrams"),
         corpus=(Input("t.csv", "corpus", "csv"),),
         shards=3,
         partition="space",
@@ -113,6 +115,7 @@ def test_options_are_taken_over() -> None:
         ("--messages m --space=0,0,1,99", "must"),
         ("--messages m --window-count 0", "count must be a whole number >= 1, got 0"),
         ("--messages m --window-age=-5", "age must be"),
+        ("--messages m --stemmer klingon", "stemmer must be one of arabic, "),
     ],
 )
 def test_values_out_of_range_are_named(words: str, said: str) -> None:

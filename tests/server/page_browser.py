@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Playwri
 
 CHROMIUM = shutil.which("chromium")
 AXE = Path(__file__).with_name("vendor") / "axe-core" / "axe.min.js"
-WAIT_S = 30.0
+WAIT_S = 120.0  # for a machine that has much else to do
 
 
 def launched(playwright: Playwright) -> Browser:
@@ -33,15 +33,20 @@ class Opened:
     def __init__(self, context: BrowserContext, address: str) -> None:
         self.context = context
         self.address = address
-        self.http = httpx.Client(base_url=address, timeout=30)
+        self.http = httpx.Client(base_url=address, timeout=WAIT_S)
         self.hosts: set[str] = set()
+        self.paths: set[str] = set()
         self.errors: list[str] = []
         self.page = context.new_page()
         self.page.set_default_timeout(1_000 * WAIT_S)
-        self.page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
+        self.page.on("request", lambda request: self._asked(request.url))
         self.page.on("websocket", lambda socket: self.hosts.add(urlsplit(socket.url).netloc))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", self._said)
+
+    def _asked(self, url: str) -> None:
+        self.hosts.add(urlsplit(url).netloc)
+        self.paths.add(urlsplit(url).path)
 
     def _said(self, message: ConsoleMessage) -> None:
         # A refused subscription and a server that is away are logged by the browser itself.
@@ -94,8 +99,12 @@ class Opened:
     def listed(self, key: str) -> None:
         """Wait until the page hears of a subscription, and of all that it was told so far."""
         self.page.evaluate("() => window.dispatchEvent(new Event('focus'))")
-        self.until(lambda: key in self.state("subscriptions"), f"{key} is listed")
+        self.until(lambda: self.state("subscriptions").get(key, {}).get("heard", False), f"{key} is heard")
         self.same(key)
+
+    def drawn(self) -> None:
+        """Wait until the browser has drawn what there is."""
+        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def tidy(self) -> None:
         """Close what a test has opened."""

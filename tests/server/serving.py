@@ -8,7 +8,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,15 @@ def settings(data: Path, **more: Any) -> Config:
     return msgspec.convert({"data": str(data), "port": 0, **given}, Config)
 
 
+def wait(until: Callable[[], Any], seconds: float = 120.0) -> Any:
+    """Whatever `until` gives once it is true."""
+    end = time.monotonic() + seconds
+    while not (found := until()):
+        assert time.monotonic() < end, f"not within {seconds:.0f} s"
+        time.sleep(0.01)
+    return found
+
+
 class Running:
     """A server that listens on a thread."""
 
@@ -45,7 +55,7 @@ class Running:
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16_384)  # slow readers are noticed soon
         self._thread = threading.Thread(target=self._server.run, args=([self._listener],), daemon=True)
         self._thread.start()
-        assert self._ready.wait(60)
+        assert self._ready.wait(120)
         self.http = httpx.Client(base_url=self.address, timeout=300)  # the first request may compile kernels
 
     def _listens(self, address: str) -> None:
@@ -91,7 +101,7 @@ class Talk:
     def say(self, frame: Any) -> None:
         self.socket.send(frame if isinstance(frame, str) else json.dumps(frame))
 
-    def hear(self, name: str, timeout: float = 60.0) -> dict[str, Any]:
+    def hear(self, name: str, timeout: float = 120.0) -> dict[str, Any]:
         """The next frame of this name; signs of life in between are passed over."""
         while True:
             frame: dict[str, Any] = json.loads(self.socket.recv(timeout))
@@ -113,11 +123,11 @@ def running(data: Path, **more: Any) -> Iterator[Running]:
 
 
 class Process:
-    """`nearcast serve` as a process, without compiled kernels so that it is up soon."""
+    """`nearcast serve` as a process; without compiled kernels it is up sooner."""
 
-    def __init__(self, data: Path, *options: str) -> None:
+    def __init__(self, data: Path, *options: str, compiled: bool = False) -> None:
         words = [sys.executable, "-m", "nearcast.cli.main", "serve", "--data", str(data), "--port", "0", *options]
-        environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+        environment = dict(os.environ) if compiled else {**os.environ, "NUMBA_DISABLE_JIT": "1"}
         self._process = subprocess.Popen(
             words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
         )

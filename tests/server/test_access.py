@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from nearcast.server.config import Quotas as Limits
 from nearcast.server.config import load
 from nearcast.server.problems import Problem
 from nearcast.server.service import Service
-from server.serving import WITHIN, Running, running, settings
+from server.serving import WITHIN, Running, Talk, running, settings
 
 SECRET = "a secret of some thirty-two bytes!"
 
@@ -82,21 +83,31 @@ def test_keys_have_scopes_and_tenants_their_own_ids(tmp_path: Path) -> None:
         assert slow["connections"] == []
 
 
+def connected_for_a_while(server: Running, claims: dict[str, Any]) -> tuple[Talk, dict[str, str]]:
+    """A connection whose token lives a few seconds, longer where that was too short to connect."""
+    for seconds in (2, 8, 32):
+        token = jwt.encode({**claims, "exp": time.time() + seconds}, SECRET, "HS256")
+        with contextlib.suppress(AssertionError, ConnectionClosed):
+            return server.socket(token=token), {"Authorization": f"Bearer {token}"}
+    raise AssertionError("no token lived long enough")
+
+
 def test_a_connection_ends_with_its_token(tmp_path: Path) -> None:
     with running(tmp_path, jwt={"key": SECRET, "algorithms": ["HS256"]}) as server:
         assert server.http.get("/v1/subscriptions").status_code == 401
-        claims = {"sub": "ann", "scope": "subscribe:own publish", "prefix": "ann:", "exp": time.time() + 1.5}
-        token = jwt.encode(claims, SECRET, "HS256")
-        headers = {"Authorization": f"Bearer {token}"}
+        claims: dict[str, Any] = {"sub": "ann", "scope": "subscribe:own publish", "prefix": "ann:"}
+        long = jwt.encode({**claims, "exp": time.time() + 3_600}, SECRET, "HS256")
+        headers = {"Authorization": f"Bearer {long}"}
         assert server.http.put("/v1/subscriptions/ann:1", json=WITHIN, headers=headers).status_code == 201
-        talk = server.socket(token=token)
+        talk, headers = connected_for_a_while(server, claims)
         with pytest.raises(ConnectionClosed) as closed:
             list(iter(lambda: talk.socket.recv(60), None))
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 4001
         talk.close()
         assert server.http.get("/v1/subscriptions", headers=headers).status_code == 401
-        for wrong in (jwt.encode(claims, "b" * 40, "HS256"), jwt.encode({"sub": "x"}, SECRET, "HS256")):
+        forged = jwt.encode({**claims, "exp": time.time() + 3_600}, "b" * 40, "HS256")
+        for wrong in (forged, jwt.encode({"sub": "x"}, SECRET, "HS256")):
             answer = server.http.get("/v1/subscriptions", headers={"Authorization": f"Bearer {wrong}"})
             assert answer.status_code == 401
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 
 import nearcast as nc
 from nearcast.client import AsyncClient, Change, Client, Ended, ServerError, Snapshot
-from server.serving import Process, Running, running
+from server.serving import Process, Running, running, wait
 
 OPTIONS = ("--space", "0,0,10,10", "--metric", "euclidean", "--window-count", "30", "--clock", "event")
 
@@ -24,7 +23,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def test_publish_subscribe_and_iterate(server: Running) -> None:
-    with Client(server.address) as client:
+    with Client(server.address, timeout=300) as client:  # the first request may compile kernels
         cursor = client.subscribe("a/b", nc.Nearest(1, 1, "tram", k=1))
         answer = client.publish(
             [nc.Message("m1", 3, 1, "tram", ts=1), {"id": "m2", "lon": 2, "lat": 1, "text": "tram"}]
@@ -82,15 +81,14 @@ def test_a_break_is_not_noticed(tmp_path: Path) -> None:
 
         thread = threading.Thread(target=listen, daemon=True)
         thread.start()
-        while not heard:
-            time.sleep(0.01)
+        wait(lambda: heard)
         client.publish({"id": "m1", "lon": 1, "lat": 1, "text": "tram"})
         client.publish({"id": "m2", "lon": 1, "lat": 1, "text": "tram"})
         server.kill()
         server = Process(tmp_path, *OPTIONS, "--port", port)
         client.publish({"id": "m3", "lon": 1, "lat": 1, "text": "tram"})
         client.unsubscribe("ann")
-        thread.join(20)
+        thread.join(120)
         assert not thread.is_alive()
         assert isinstance(heard[0], Snapshot)
         assert [each.message for each in heard if isinstance(each, Change)] == ["m1", "m2", "m3"]

@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from nearcast.server.backend import Backend
 from nearcast.server.durable import log as logs
 from nearcast.server.durable.log import DamagedLog, DiskFull, Log
 from nearcast.server.durable.operations import MESSAGES, Answer, Part, line_parts
-from nearcast.server.durable.recovery import Settings
+from nearcast.server.durable.recovery import Settings, settle
 from nearcast.server.durable.state import UnknownEpoch
 from nearcast.server.durable.updates import Told, Trimmed, UpdateLog
+from nearcast.server.embedded import Embedded
 from nearcast.server.metrics import Metrics
 
 SETTINGS = Settings((0.0, 0.0, 10.0, 10.0), "euclidean", window_count=5)
@@ -51,8 +51,8 @@ class Life:
         self._segment_bytes = segment_bytes
         self.backend = self._new()
 
-    def _new(self) -> Backend:
-        return Backend(self.folder, self.settings, Metrics(), segment_bytes=self._segment_bytes)
+    def _new(self) -> Embedded:
+        return Embedded(self.folder, self.settings, Metrics(), segment_bytes=self._segment_bytes)
 
     async def __aenter__(self) -> Life:
         await self.backend.start()
@@ -138,9 +138,12 @@ def files_no_larger_than(size: int) -> Iterator[None]:
 async def test_a_full_disk_refuses_before_anything_is_matched(tmp_path: Path) -> None:
     async with Life(tmp_path) as life:
         await life.send(lines(WITHIN))
-        with files_no_larger_than(SMALL - 1), pytest.raises(DiskFull, match="there is no room"):
-            await asyncio.gather(*(life.send(messages(n * 10, 10)) for n in range(50)))
-        await asyncio.sleep(0.1)
+        with files_no_larger_than(SMALL - 1):
+            sent = [life.send(messages(n * 10, 10)) for n in range(50)]
+            answers = await asyncio.gather(*sent, return_exceptions=True)
+        refused = [answer for answer in answers if isinstance(answer, DiskFull)]
+        assert "there is no room" in str(refused[0])
+        assert all(isinstance(answer, Answer | DiskFull) for answer in answers)
         before = life.backend.state.event
         assert (await life.send(messages(1001))).cursor == life.backend.state.cursor(before + 1)
         assert (await life.results("bob"))[0] == ("m1001", None)
@@ -219,6 +222,8 @@ async def test_settings_stay(tmp_path: Path) -> None:
         pass
     with pytest.raises(ValueError, match=r"window_count must be 5, which .* was made with, got 6"):
         Life(tmp_path, Settings((0.0, 0.0, 10.0, 10.0), "euclidean", window_count=6))
+    with pytest.raises(ValueError, match=r"stemmer must be None, which .* was made with, got 'english'"):
+        settle(tmp_path, Settings((0.0, 0.0, 10.0, 10.0), "euclidean", window_count=5, stemmer="english"))
 
 
 async def test_another_version_starts_another_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 import nearcast as nc
-from nearcast.model.codec import message_from_json, move_from_json, subscription_from_json
+from nearcast.model.codec import message_from_json
 from nearcast.server.durable.log import replay
 from nearcast.server.durable.operations import MESSAGES, Part, decode
+from server.judge import control
 from server.serving import WITHIN, running
 from server.test_durable import SETTINGS, Life, lines
 
@@ -77,18 +78,6 @@ def judged(data: Path) -> dict[str, list[tuple[int, Any]]]:
     return told
 
 
-def control(broker: nc.Broker, row: dict[str, Any]) -> nc.Updates:
-    if row["event"] == "subscribe":
-        given = subscription_from_json({name: value for name, value in row.items() if name not in ("event", "replace")})
-        return broker.subscribe(given.id, given.query, given.expires, replace=bool(row.get("replace")))
-    if row["event"] == "unsubscribe":
-        return broker.unsubscribe(row["id"])
-    if row["event"] == "move":
-        move = move_from_json(row)
-        return broker.move(move.id, move.lon, move.lat, move.region)
-    return broker.advance(row["ts"])
-
-
 async def test_the_log_says_what_a_plain_broker_says(tmp_path: Path) -> None:
     for seed in range(4):
         await live_through(tmp_path / str(seed), seed)
@@ -124,17 +113,18 @@ async def live_through(data: Path, seed: int) -> None:
 
 def test_the_clock_of_the_wall(tmp_path: Path) -> None:
     with running(tmp_path, clock="wall", window_count=None, window_age=60.0) as server:
-        now = int(time.time() * 1000)
-        server.put("w", {**WITHIN, "expires": now + 2_500})
+        server.put("w", WITHIN)
         talk = server.socket()
         talk.say({"attach": ["w"], "after": "now"})
         talk.hear("attached")
         body = {"id": "m", "lon": 1, "lat": 1, "text": "tram"}
+        now = int(time.time() * 1000)
         assert server.http.post("/v1/messages", json=body).json()["accepted"] == 1
         assert abs(talk.hear("u")["messages"]["m"]["ts"] - now) < 60_000
         ahead = server.http.post("/v1/messages", json={**body, "id": "n", "ts": now + 600_000})
         assert (ahead.status_code, ahead.json()["field"]) == (422, "ts")
         old = server.http.post("/v1/messages", json={**body, "id": "o", "ts": now - 120_000}).json()
         assert (old["accepted"], [late["row"] for late in old["late"]]) == (0, [0])
+        server.put("w", {**WITHIN, "expires": int(time.time() * 1000) + 1_500})
         assert talk.hear("end") == {"end": "w", "reason": "expired"}
         talk.close()

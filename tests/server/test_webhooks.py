@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from nearcast.server.push.egress import is_public
-from server.serving import WITHIN, Running, running
+from server.serving import WITHIN, Running, running, wait
 
 QUICK = (0.05, 0.05, 0.05)
 
@@ -62,14 +61,6 @@ def endpoint() -> Iterator[Endpoint]:
     endpoint.close()
 
 
-def wait(until: Callable[[], Any], seconds: float = 60.0) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := until()):
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    return found
-
-
 def hooked(server: Running, endpoint: Endpoint, **more: Any) -> dict[str, Any]:
     server.put("w", WITHIN)
     answer = server.http.post("/v1/webhooks", json={"url": endpoint.url, "subscriptions": ["w"], **more})
@@ -88,6 +79,7 @@ def test_deliveries_are_signed_ordered_and_tried_again(tmp_path: Path, endpoint:
         assert json.loads(body)["data"]["messages"]["a"]["text"] == "tram"
         endpoint.statuses += [500, 302, 503]
         server.publish("b", 2)
+        wait(lambda: len(endpoint.got) >= 2)  # else both would go together
         server.publish("c", 3)
         wait(lambda: endpoint.heard()[-1] == "c" and len(endpoint.got) >= 6)
         ids = [headers["webhook-id"] for headers, _ in endpoint.got]

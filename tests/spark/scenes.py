@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from nearcast.model.event import Move, Subscribe
 
 SPACE = nc.Space((0, 0, 8, 8), metric="euclidean")
 WINDOW = nc.Window(count=60, age=40.0)
+ANALYZER = nc.Analyzer("english", "english", "fold", "bigrams")
 WORDS = ("ant", "bee", "cat", "dog", "eel", "fox")
 MESSAGES = (
     "event string, id bigint, lon double, lat double, text string, keywords array<string>, ts bigint, expires bigint,"
@@ -142,6 +144,25 @@ def _query(rng: np.random.Generator, i: int) -> Row:
     return row if rng.random() > 0.05 else {**row, "k": 0, "kind": "topk", **place}
 
 
+def inflected(seed: int, rows: list[Row]) -> list[Row]:
+    """The same rows with words in forms that an analyzer makes one of, and some that it leaves out or cuts."""
+    rng = np.random.default_rng([seed, 10])
+
+    def other(found: re.Match[str]) -> str:
+        return str(
+            rng.choice([found[0], found[0] + "s", found[0].replace("e", "é"), "the " + found[0], "東京" + found[0]])
+        )
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, str):
+            return re.sub("|".join(WORDS), other, value)
+        return [found[-1] for word in value if (found := changed(word).split())]
+
+    return [
+        {k: changed(v) if k in ("text", "keywords") and v is not None else v for k, v in row.items()} for row in rows
+    ]
+
+
 def assigns_of(seed: int, n: int, last_ts: int) -> list[Row]:
     """Subscriptions are sent from shard to shard."""
     rng = np.random.default_rng([seed, 8])
@@ -172,8 +193,13 @@ def key(row: Row, is_message: bool) -> tuple[Any, ...]:
 class One:
     """One broker that is given everything in order, row by row."""
 
-    def __init__(self, window: nc.Window | None = WINDOW, weights: nc.Weights | None = None) -> None:
-        self.broker = nc.Broker(SPACE, window, weights)
+    def __init__(
+        self,
+        window: nc.Window | None = WINDOW,
+        weights: nc.Weights | None = None,
+        analyzer: nc.Analyzer | None = None,
+    ) -> None:
+        self.broker = nc.Broker(SPACE, window, weights, analyzer=analyzer)
         self.said = Said(defaultdict(list), [], [])
 
     def take(self, messages: list[Row], controls: list[Row]) -> Said:

@@ -60,3 +60,16 @@ def test_what_match_cannot_do_is_refused(spark: Any) -> None:
         ddl = "id string, kind string, lon double, lat double, expires bigint, event string"
         with pytest.raises(nc.InvalidInput, match=reason):
             ns.match(told, spark.createDataFrame([row], ddl), space=SPACE)
+
+
+def test_match_takes_an_analyzer(spark: Any) -> None:
+    told = spark.createDataFrame(
+        [(1, 0.0, 0.0, "The burning fires"), (2, 0.0, 0.0, "a fire-burn")],
+        "id bigint, lon double, lat double, text string",
+    )
+    rows = [("a", '"burn fire"'), ("b", "burni*"), ("c", "FIRED")]
+    asked = spark.createDataFrame(
+        [(*row, "within", "[-1, -1, 1, 1]") for row in rows], "id string, keywords string, kind string, region string"
+    )
+    answers = ns.match(told, asked, space=SPACE, analyzer=nc.Analyzer("english", "english")).collect()
+    assert sorted((row.subscription, row.message) for row in answers) == [("a", 1), ("b", 1), ("c", 1), ("c", 2)]

@@ -22,7 +22,7 @@ from nearcast.broker.engines import (
 from nearcast.broker.guard import Guard, one_at_a_time
 from nearcast.broker.in_turn import Take, in_pieces, take_in_turn
 from nearcast.broker.moves import Movable, many_moves, one_move, rows_of_slots, split_repeats
-from nearcast.broker.ordering import best_first, to_updates
+from nearcast.broker.ordering import in_order, to_updates
 from nearcast.broker.parts import Parts
 from nearcast.broker.registry import Registry, ranks_of
 from nearcast.broker.rejects import ending, late_rows, new_ids_only, refusals
@@ -250,8 +250,10 @@ class Broker(Questions):
             return NO_CHANGES
         return together([self._engines[kind].fill(some) for some in in_pieces(slots, work)])
 
-    def _in_order(self, kind: Kind, changes: Changes) -> Changes:
-        return best_first(kind, changes, self._live.table)
+    def _in_order(self, kind: Kind, changes: Changes, clocks: Longs | None = None) -> Changes:
+        """Changes in the order of updates, as of the clock after each, or as of now."""
+        as_of = self._live.clock if clocks is None else clocks
+        return in_order(kind, self._tables[kind], changes, self._live.table, as_of)
 
     @one_at_a_time
     def unsubscribe(self, id: str | int) -> Updates:
@@ -463,7 +465,8 @@ class Broker(Questions):
         emitted = []
         for kind, engine in self._engines.items():
             changes = engine.publish(steps)
-            emitted.append((kind, self._in_order(kind, changes) if engine.keeps_results else changes))
+            clocks = steps.clocks[changes.events] if engine.keeps_results else None
+            emitted.append((kind, self._in_order(kind, changes, clocks)))
         updates = self._updates(emitted, clocks=steps.clocks, rows=rows)
         ended = self._registry.ended(self._live.clock)
         if ended.size:

@@ -15,6 +15,7 @@ from nearcast.engines.contract import Changes, together
 from nearcast.jit import kernel
 from nearcast.model.kinds import Kind
 from nearcast.model.update import Reject
+from nearcast.window.recency import faded_rows, order_numbers
 
 NEARER_IS_BETTER = {Kind.NEAREST}
 
@@ -50,25 +51,45 @@ def sort_groups(starts: Longs, signs: Ints, ranks: Floats, sequences: Longs, ord
             gap //= 3
 
 
-def best_first(kind: Kind, changes: Changes, messages: MessageTable) -> Changes:
-    """Put one subscription's changes of one event in the order of updates: ``-`` before ``+``, each best first.
+def in_order(
+    kind: Kind, table: WithinTable | PointTable, changes: Changes, messages: MessageTable, clocks: Longs | int
+) -> Changes:
+    """Changes of one kind in the order of updates: event, slot, ``-`` before ``+``, each best first.
 
-    Of equals the newer is first. What `Within` and `Similar` emit for arrivals needs none of this: each subscription
-    hears of one message in each event. Engines mostly emit what belongs together in one go, so that whole runs are
-    put in the order of events, and rows only within them.
+    Scores fade to what they are at these clocks, one for each change or one for all.
+
+    Of equals the newer is first. Slots are given to subscriptions by events alone, whatever engines do with them, so
+    that the order between subscriptions is the same however events are cut into batches. Engines mostly emit what
+    belongs together in one go, so that whole runs are put in order, and rows only within them.
     """
     n = changes.slots.size
-    if n < 2:
+    if n == 0:
+        return changes
+    ranks = -changes.scores if kind in NEARER_IS_BETTER else changes.scores
+    if isinstance(table, PointTable) and table.fades:
+        half_lives, ts = table.half_lives_of(changes.slots), messages.layout.rows["ts"][changes.messages]
+        ranks = order_numbers(changes.scores, ts, half_lives)
+        changes = changes._replace(scores=faded_rows(changes.scores, ts, clocks, half_lives))
+    if n == 1:
         return changes
     keys = changes.events.astype(np.int64) << 32 | changes.slots
-    runs = np.flatnonzero(np.diff(keys, prepend=-1))
-    order = np.arange(n)
-    if (np.diff(keys[runs]) <= 0).any():
-        by_key = np.argsort(keys[runs], kind="stable")
+    steps = np.diff(keys)
+    if (steps > 0).all():
+        return changes
+    runs = np.append(0, np.flatnonzero(steps) + 1)
+    if runs.size == n:
+        order = np.argsort(keys)
+        keys = keys[order]
+        if (np.diff(keys) > 0).all():  # each subscription hears of one message in each event
+            return changes.take(order)
+        runs = np.append(0, np.flatnonzero(np.diff(keys)) + 1)
+    elif (np.diff(keys[runs]) <= 0).any():
+        by_key = np.argsort(keys[runs])
         order = ranges(runs[by_key], np.diff(runs, append=n)[by_key])
-        runs = np.flatnonzero(np.diff(keys[order], prepend=-1))
+        runs = np.append(0, np.flatnonzero(np.diff(keys[order])) + 1)
+    else:
+        order = np.arange(n)
     sequences = messages.layout.rows["sequence"][changes.messages]
-    ranks = -changes.scores if kind in NEARER_IS_BETTER else changes.scores
     sort_groups(np.append(runs, n), changes.signs, ranks, sequences, order)
     return changes.take(order)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from nearcast.cli.parser import Parser
 from nearcast.errors import InvalidInput
+from nearcast.model.analyzer import ACCENTS, CJK, Analyzer
 from nearcast.partition.partition import SplitSettings
 from nearcast.spark.run.files import FORMATS
 from nearcast.spark.run.job import WORLD
@@ -33,6 +34,26 @@ def add_space(group: argparse._ArgumentGroup) -> None:
     add("--metric", choices=("haversine", "euclidean"), default="haversine",
         help="degrees and metres, or plain coordinates (default: haversine)")  # fmt: skip
     add("--max-distance", type=float, metavar="D", help="where spatial similarity is 0 (default: the bounds' diagonal)")
+
+
+def add_analyzer(add: Callable[..., Any]) -> None:
+    """What becomes of words."""
+    add("--stop-words", metavar="LANGUAGE", help="leave out the commonest words of a language, such as english")
+    add("--stemmer", metavar="LANGUAGE", help="cut words to their stems as Snowball does for a language: fires, fire")
+    add("--accents", choices=ACCENTS, help="fold: compare letters without accents (default: keep)")
+    add("--cjk", choices=CJK,
+        help="bigrams: cut runs of Han, Kana and Hangul into overlapping pairs (default: whole)")  # fmt: skip
+
+
+def analyzer_of(args: argparse.Namespace) -> Analyzer:
+    """The analyzer that these options ask for.
+
+    Raises
+    ------
+    InvalidInput
+        For a language that there is not.
+    """
+    return Analyzer(args.stop_words, args.stemmer, args.accents or "keep", args.cjk or "whole")
 
 
 def add_split(add: Callable[..., Any]) -> None:

@@ -17,7 +17,17 @@ from rich.console import Console
 from rich.table import Table
 
 import nearcast as nc
-from nearcast.cli.options import SEVERAL, add_format, add_space, add_split, bounds_of, joined, parser_of
+from nearcast.cli.options import (
+    SEVERAL,
+    add_analyzer,
+    add_format,
+    add_space,
+    add_split,
+    analyzer_of,
+    bounds_of,
+    joined,
+    parser_of,
+)
 from nearcast.cli.plan_picture import draw
 from nearcast.columns.arena import Floats, Ints
 from nearcast.errors import InvalidInput
@@ -86,6 +96,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_space(answering)
     add = answering.add_argument
     add("--no-window", action="store_true", help="messages live forever, as in nearcast run without --window-...")
+    add_analyzer(add)
 
     add = parser.add_argument_group("what to plan").add_argument
     add("--shards", type=int, metavar="N", help="show the loads of N shards (default: as many as advised)")
@@ -110,8 +121,9 @@ def main(argv: Sequence[str]) -> int:
         raise InvalidInput("--subscriptions", None, "must name subscriptions to plan for (or --events)")
     files = find_files(inputs)
     space = nc.Space(bounds_of(args.space), args.metric, args.max_distance)
+    analyzer = analyzer_of(args)
     ids = id_types(files)
-    sample = Sample(space, read_messages(files, ids, args.sample))
+    sample = Sample(space, read_messages(files, ids, args.sample), analyzer=analyzer)
     subscriptions = read_subscriptions(files, ids)
     settings = SplitSettings(args.theta, args.gamma1, args.gamma2, window=not args.no_window)
     plan = plan_for(subscriptions, sample, args.shards, args.rate, settings)

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 import nearcast as nc
-from nearcast.cli.options import SEVERAL, add_format, add_space, bounds_of, joined, parser_of
+from nearcast.cli.options import SEVERAL, add_analyzer, add_format, add_space, analyzer_of, bounds_of, joined, parser_of
 from nearcast.errors import InvalidInput
 from nearcast.partition.partition import METHODS
 from nearcast.spark.run.files import Input
@@ -80,6 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--window-age", type=float, metavar="S", help="messages are live for S seconds")
     add("--max-ahead", type=float, metavar="S", help="reject messages more than S seconds ahead of the clock")
     add("--corpus", **SEVERAL, help="files whose texts fix how much each word weighs (default: all the same)")
+    add_analyzer(add)
 
     add = parser.add_argument_group("where it goes").add_argument
     add("--out", required=True, metavar="DIR", help="folder for the output")
@@ -167,6 +168,7 @@ def options_from(args: argparse.Namespace) -> Options:
         checkpoint=Path(args.checkpoint) if args.checkpoint else None,
         space=nc.Space(bounds_of(args.space), args.metric, args.max_distance),
         window=window,
+        analyzer=analyzer_of(args),
         corpus=tuple(Input(path, "corpus", args.format) for path in args.corpus),
         shards=args.shards,
         partition=args.partition,

@@ -6,24 +6,25 @@ that are surely right, without touching Python objects; every other row goes thr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.columns.arena import Array, Floats, Ints, ranges
+from nearcast.columns.arena import Array, Floats, Ints, Longs, ranges
 from nearcast.columns.arrow_checks import LARGEST, SIDES, WORDS, Columns, is_simple
 from nearcast.columns.arrow_rows import as_table, is_sound, refuse_strangers, rows_of
 from nearcast.columns.ids import bulk_id_type, id_type, same_type
-from nearcast.columns.regions import box_rows, region_rows
+from nearcast.columns.regions import box_rows, joined_regions, region_rows
 from nearcast.columns.subscription_tables import PointRows, WithinRows
 from nearcast.columns.times import FOREVER, rows_with_times, whole_times
 from nearcast.errors import InvalidInput
 from nearcast.model.analyzer import PLAIN_RULE, Analyzer
 from nearcast.model.checks import is_a, plain_copy, refusal
 from nearcast.model.codec import subscription_from_json
+from nearcast.model.instant import milliseconds_in
 from nearcast.model.kinds import Kind
 from nearcast.model.message import Message
 from nearcast.model.query import MATCHES, MEASURES, Nearest, Similar, Subscription, TopK, Within, clauses_by, words_by
@@ -44,7 +45,10 @@ class Part(NamedTuple):
 
     def filter(self, keep: Array) -> Part:
         """Only the rows whose flag is set."""
-        rows = np.flatnonzero(keep)
+        return self.take(np.flatnonzero(keep))
+
+    def take(self, rows: Longs) -> Part:
+        """Only these rows, in this order."""
         columns = {name: values[rows] for name, values in self.given._asdict().items() if name != "regions"}
         words = rows
         if isinstance(self.given, WithinRows):
@@ -57,10 +61,30 @@ class Part(NamedTuple):
         return Part(self.kind, self.ids.take(rows), given, self.words.take(words), n_clauses, where)
 
 
+def one_part(parts: Sequence[Part]) -> Part:
+    """Two or more parts of one kind as a single one, in the order of rows: so are slots given out."""
+    first = parts[0]
+    names = [name for name in first.given._fields if name != "regions"]
+    given: list[Any] = [part.given for part in parts]
+    columns: dict[str, Any] = {name: np.concatenate([getattr(own, name) for own in given]) for name in names}
+    if isinstance(first.given, WithinRows):
+        columns["regions"] = joined_regions([own.regions for own in given])
+    absent = [pa.nulls(len(part.ids), pa.string()) if part.where is None else part.where for part in parts]
+    joined = Part(
+        first.kind,
+        pa.concat_arrays([part.ids for part in parts]),
+        type(first.given)(**columns),
+        pa.concat_arrays([part.words for part in parts]),
+        np.concatenate([part.n_clauses for part in parts]),
+        pa.concat_arrays(absent),
+    )
+    return joined.take(np.argsort(columns["rows"]))
+
+
 class SubscriptionBatch(NamedTuple):
     """Subscriptions that passed all checks which need no broker."""
 
-    parts: list[Part]
+    parts: list[Part]  # one of each kind at most
     rejects: list[Reject]
 
 
@@ -133,7 +157,9 @@ def decode_subscriptions(source: Any, rules: Rules) -> SubscriptionBatch:
     rest = table.take(left) if left.size < table.num_rows else table
     rows = rows_with_times("subscriptions", rest)
     slow = _from_objects(zip(left.tolist(), rows, strict=True), rules._replace(id_type=known))
-    return SubscriptionBatch(parts + slow.parts, slow.rejects)
+    by_kind = [[part for part in parts + slow.parts if part.kind == kind] for kind in Kind]
+    merged = [own[0] if len(own) == 1 else one_part(own) for own in by_kind if own]
+    return SubscriptionBatch(merged, slow.rejects)
 
 
 def _from_objects(rows: Iterable[tuple[int, Any]], rules: Rules) -> SubscriptionBatch:
@@ -196,6 +222,7 @@ def _part(kind: Kind, found: list[tuple[int, Subscription]], rules: Rules) -> Pa
         np.array([_mode(q) for q in queries], dtype=np.int32),
         expires,
         backfill,
+        np.array([milliseconds_in(getattr(q, "decay", None) or 0.0) for q in queries], dtype=np.int64),
     )
     return Part(kind, ids, points, words, np.zeros(0, np.int32), where)
 
@@ -216,7 +243,7 @@ def _mode(query: Similar | TopK | Nearest) -> int:
 _OWN_FIELDS = {
     "within": ("region", *SIDES),
     "similar": ("lon", "lat", "delta", "tau", "measure"),
-    "topk": ("lon", "lat", "k", "alpha"),
+    "topk": ("lon", "lat", "k", "alpha", "decay"),
     "nearest": ("lon", "lat", "k", "match"),
 }
 _FIELDS = ("id", "kind", "keywords", "backfill", "expires", "where")
@@ -253,12 +280,13 @@ def _sure_rows(table: pa.Table, rules: Rules) -> tuple[list[Part], Array]:
 def _sure_points(columns: Columns, kind: Kind, rows: Array, rules: Rules) -> Part:
     x, y = columns.numbers("lon", -LARGEST, LARGEST), columns.latitudes("lat", rules.space)
     delta = tau = alpha = np.zeros(columns.n)
-    k = mode = np.zeros(columns.n, dtype=np.int64)
+    k = mode = half_life = np.zeros(columns.n, dtype=np.int64)
     if kind == Kind.SIMILAR:
         delta, tau = columns.numbers("delta", 0.0, 1.0), columns.numbers("tau", 0.0, 1.0)
         mode = columns.choice("measure", MEASURES)
     elif kind == Kind.TOPK:
         alpha, k = columns.numbers("alpha", 0.0, 1.0, 0.5), columns.whole("k", 1, 2**31 - 1, 20)
+        half_life = columns.half_lives("decay")
     else:
         k, mode = columns.whole("k", 1, 2**31 - 1, 10), columns.choice("match", MATCHES)
     expires, backfill, words = (
@@ -273,7 +301,7 @@ def _sure_points(columns: Columns, kind: Kind, rows: Array, rules: Rules) -> Par
         ids,
         PointRows(
             rows[good], x[good], y[good], delta[good], tau[good], alpha[good], k[good].astype(np.int32),
-            mode[good].astype(np.int32), expires[good], backfill[good],
+            mode[good].astype(np.int32), expires[good], backfill[good], half_life[good],
         ),
         words.filter(pa.array(good)),
         np.zeros(0, dtype=np.int32),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -70,6 +71,14 @@ def box_rows(boxes: Floats) -> RegionRows:
     """Boxes only, given as float64[n, 4]."""
     none = np.zeros(len(boxes), dtype=np.int64)
     return RegionRows(boxes, np.full(len(boxes), BOX, np.int32), np.zeros((0, 2)), np.zeros(0, np.int64), none, none)
+
+
+def joined_regions(parts: Sequence[RegionRows]) -> RegionRows:
+    """Regions one after another."""
+    used = np.cumsum([0, *(len(part.points) for part in parts)])
+    rings = [part.rings + shift for part, shift in zip(parts, used, strict=False)]
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    return RegionRows(*columns)._replace(rings=np.concatenate(rings))
 
 
 class ShapePool:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.columns.arena import Ints, ranges, starts_of
+from nearcast.text.analysis import Analysis
 from nearcast.text.strings import arrow_bytes
 from nearcast.text.vocabulary import Terms, Vocabulary
 from nearcast.text.words import Words, from_lists, tokenise
@@ -30,7 +31,11 @@ class Spelled(NamedTuple):
 
     words: pa.Array  # WORDS
     counts: pa.Array  # COUNTS: how often the row has each
-    order: pa.Array  # COUNTS: the words of a text in their order, each by its place in the row; none of lists
+    order: (
+        pa.Array
+    )  # COUNTS: the words of a text in their order, each by its place in the row; of a list as in `Order`,
+    # every place p as ~p
+    surfaces: pa.Array  # WORDS: beside `order`, what words were before they were stemmed; none without a stemmer
 
 
 class SpelledMessages(NamedTuple):
@@ -40,26 +45,39 @@ class SpelledMessages(NamedTuple):
     words: pa.Array | pa.ChunkedArray  # WORDS
     counts: pa.Array | pa.ChunkedArray  # COUNTS
     order: pa.Array | pa.ChunkedArray  # COUNTS
+    surfaces: pa.Array | pa.ChunkedArray  # WORDS
 
     @property
     def spelled(self) -> Spelled:
         """Their words in one piece."""
-        joined = pa.table({"words": self.words, "counts": self.counts, "order": self.order}).combine_chunks()
+        joined = pa.table({name: getattr(self, name) for name in Spelled._fields}).combine_chunks()
         columns = (joined.column(name) for name in Spelled._fields)
         return Spelled(*(c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in columns))
 
 
-def spell(texts: pa.Array, keywords: pa.Array) -> Spelled:
-    """The words of messages that have either a text or keywords; null for any other row."""
+def spell(texts: pa.Array, keywords: pa.Array, analysis: Analysis) -> Spelled:
+    """The words of messages that have either a text or keywords, as an analyzer has them; null for any other row.
+
+    Examples
+    --------
+    >>> texts, lists = pa.array(["burning fires"]), pa.nulls(1, pa.list_(pa.string()))
+    >>> spelled = spell(texts, lists, Analysis(Analyzer(stemmer="english")))
+    >>> spelled.words.to_pylist(), spelled.surfaces.to_pylist()
+    ([['burn', 'fire']], [['burning', 'fires']])
+    """
     vocabulary = Vocabulary()
+    vocabulary.analysis = analysis
     terms, order = encode(texts, keywords, vocabulary)
     neither = pc.equal(texts.is_null(), keywords.is_null())
     dictionary = vocabulary.keys.to_arrow_strings(np.arange(vocabulary.capacity, dtype=np.int32))
-    words = pa.DictionaryArray.from_arrays(pa.array(terms.terms), dictionary)
+    in_order = starts_of(np.abs(order.lengths))
+    stemmed = analysis.analyzer.stemmer is not None
+    before = (in_order, order.surfaces, dictionary) if stemmed else (0 * in_order, order.surfaces[:0], dictionary[:0])
     lists = (
-        (terms.row_start, words),
+        (terms.row_start, pa.DictionaryArray.from_arrays(pa.array(terms.terms), dictionary)),
         (terms.row_start, pa.array(terms.counts)),
-        (starts_of(order.lengths), pa.array(places_in_rows(terms, order))),
+        (in_order, pa.array(places_in_rows(terms, order))),
+        (before[0], pa.DictionaryArray.from_arrays(pa.array(before[1]), before[2])),
     )
     made = (
         pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), values, mask=neither) for starts, values in lists
@@ -68,29 +86,40 @@ def spell(texts: pa.Array, keywords: pa.Array) -> Spelled:
 
 
 def places_in_rows(terms: Terms, order: Order) -> Ints:
-    """Where in the distinct terms of its row each word stands."""
+    """Where in the distinct terms of its row each word stands; for words of lists ~p instead of p."""
     n_terms = int(terms.terms.max(initial=0)) + 1
     rows = np.repeat(np.arange(order.lengths.size), np.diff(terms.row_start))
     keys = rows * n_terms + terms.terms
     by_key = np.argsort(keys, kind="stable")
-    owners = np.repeat(np.arange(order.lengths.size), order.lengths)
+    lengths = np.abs(order.lengths)
+    owners = np.repeat(np.arange(lengths.size), lengths)
     found = by_key[np.searchsorted(keys, owners * n_terms + order.terms, sorter=by_key)]
-    return (found - terms.row_start[owners]).astype(np.int32)
+    places = (found - terms.row_start[owners]).astype(np.int32)
+    return np.where(np.repeat(order.lengths, lengths) < 0, ~places, places)
 
 
 def encode_spelled(spelled: Spelled, vocabulary: Vocabulary) -> tuple[Terms, Order]:
     """Rows of terms: each word of the dictionary is looked up once, whatever the number of messages that have it."""
-    words = spelled.words.flatten()
+    row_start = starts_of(pc.list_value_length(spelled.words).to_numpy())
+    rows = Terms(row_start, _terms_of(spelled.words, vocabulary), spelled.counts.flatten().to_numpy().copy())
+    lengths = pc.list_value_length(spelled.order).to_numpy().astype(np.int32)
+    places = spelled.order.flatten().to_numpy()
+    listed = places < 0
+    in_order = rows.terms[np.where(listed, ~places, places) + np.repeat(row_start[:-1], lengths)]
+    if listed.any():
+        lengths[np.repeat(np.arange(lengths.size), lengths)[listed]] *= -1
+    stemmed = vocabulary.analysis.analyzer.stemmer is not None
+    return rows, Order(lengths, in_order, _terms_of(spelled.surfaces, vocabulary) if stemmed else in_order)
+
+
+def _terms_of(lists: pa.Array, vocabulary: Vocabulary) -> Ints:
+    words = lists.flatten()
     codes = words.indices.to_numpy()
     used = np.flatnonzero(np.bincount(codes, minlength=len(words.dictionary)))
     terms = np.zeros(len(words.dictionary), dtype=np.int32)
     terms[used] = vocabulary.enter(*arrow_bytes(words.dictionary.take(pa.array(used))))
-    row_start = starts_of(pc.list_value_length(spelled.words).to_numpy())
-    rows = Terms(row_start, terms[codes], spelled.counts.flatten().to_numpy().copy())
-    lengths = pc.list_value_length(spelled.order).to_numpy()
-    places = spelled.order.flatten().to_numpy() + np.repeat(row_start[:-1], lengths)
-    in_order = rows.terms[places]
-    return rows, Order(lengths.astype(np.int32), in_order, in_order)
+    found: Ints = terms[codes]
+    return found
 
 
 def encode(texts: pa.Array, keywords: pa.Array | None, vocabulary: Vocabulary) -> tuple[Terms, Order]:

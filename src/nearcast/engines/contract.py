@@ -23,7 +23,7 @@ class Changes(NamedTuple):
     slots: Ints  # int32[n]: subscription
     messages: Ints  # int32[n]: message slot
     signs: Ints  # int32[n]: +1 or -1
-    scores: Floats  # float64[n]: score or distance; NaN for Within
+    scores: Floats  # float64[n]: score, before it fades, or distance; NaN for Within
 
     def take(self, rows: Array) -> Changes:
         """Only these rows, given by number or by flags."""

@@ -25,10 +25,8 @@ class Publish:
     ts: int | None = None
 
     def __post_init__(self) -> None:
-        if not is_a(self.message, Message):
-            raise InvalidInput("message", self.message, "must be a Message")
-        if self.ts is not None:
-            object.__setattr__(self, "ts", optional_instant("ts", self.ts))
+        _check_type(self, "message", Message)
+        _check_ts(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +37,8 @@ class UpdateMessage:
     ts: int | None = None
 
     def __post_init__(self) -> None:
-        if not is_a(self.message, Message):
-            raise InvalidInput("message", self.message, "must be a Message")
-        if self.ts is not None:
-            object.__setattr__(self, "ts", optional_instant("ts", self.ts))
+        _check_type(self, "message", Message)
+        _check_ts(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +49,8 @@ class Retract:
     ts: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "id", identity("id", self.id))
-        if self.ts is not None:
-            object.__setattr__(self, "ts", optional_instant("ts", self.ts))
+        _check_id(self)
+        _check_ts(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +61,8 @@ class Subscribe:
     ts: int | None = None
 
     def __post_init__(self) -> None:
-        if not is_a(self.subscription, Subscription):
-            raise InvalidInput("subscription", self.subscription, "must be a Subscription")
-        if self.ts is not None:
-            object.__setattr__(self, "ts", optional_instant("ts", self.ts))
+        _check_type(self, "subscription", Subscription)
+        _check_ts(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +73,8 @@ class Unsubscribe:
     ts: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "id", identity("id", self.id))
-        if self.ts is not None:
-            object.__setattr__(self, "ts", optional_instant("ts", self.ts))
+        _check_id(self)
+        _check_ts(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +99,7 @@ class Move:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "id", identity("id", self.id))
+        _check_id(self)
         if self.region is not None:
             object.__setattr__(self, "region", as_region(self.region))
             for name in ("lon", "lat"):
@@ -118,8 +110,21 @@ class Move:
                 if getattr(self, name) is None:
                     raise InvalidInput(name, None, "is required when there is no region")
                 object.__setattr__(self, name, number(name, getattr(self, name)))
-        if self.ts is not None:
-            object.__setattr__(self, "ts", optional_instant("ts", self.ts))
+        _check_ts(self)
+
+
+def _check_type(event: Publish | UpdateMessage | Subscribe, name: str, type: type) -> None:
+    if not is_a(getattr(event, name), type):
+        raise InvalidInput(name, getattr(event, name), f"must be a {type.__name__}")
+
+
+def _check_id(event: Retract | Unsubscribe | Move) -> None:
+    object.__setattr__(event, "id", identity("id", event.id))
+
+
+def _check_ts(event: Event) -> None:
+    if event.ts is not None:
+        object.__setattr__(event, "ts", optional_instant("ts", event.ts))
 
 
 Event = Publish | UpdateMessage | Retract | Subscribe | Unsubscribe | Move

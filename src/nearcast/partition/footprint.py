@@ -184,7 +184,7 @@ def find_footprints(subscriptions: Subscriptions, sample: Sample) -> Footprints:
 
 
 def _pieces(subscriptions: Subscriptions, sample: Sample) -> Iterator[Footprints]:
-    rules = Rules(sample.space, True, None)
+    rules = Rules(sample.space, True, None, sample.vocabulary.analysis.analyzer)
     for first in range(0, len(subscriptions), _CHUNK):
         # A table cut like a list gives a table.
         for part in decode_subscriptions(subscriptions[first : first + _CHUNK], rules).parts:

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from nearcast.columns.arena import Floats, Ints, owned
 from nearcast.errors import InvalidInput
+from nearcast.model.analyzer import PLAIN_RULE, Analyzer
 from nearcast.partition.costs import keyword_costs, own_costs, own_parts, space_costs
 from nearcast.partition.dkm import Splitter, set_costs
 from nearcast.partition.footprint import Footprints, Subscriptions, find_footprints
@@ -187,6 +188,7 @@ def fit(
     space: Space,
     *,
     weights: Weights | None = None,
+    analyzer: Analyzer = PLAIN_RULE,
     settings: SplitSettings | None = None,
     live: float | None = None,
 ) -> tuple[Partition, Ints]:
@@ -201,7 +203,7 @@ def fit(
         reject it.
     sample
         Messages like those to come, in the columnar form; of many, `SAMPLE_ROWS` are looked at. None if there are none.
-    space, weights
+    space, weights, analyzer
         Those of the broker.
     live
         How many messages its window holds, if there is one; by default as many as the sample.
@@ -213,7 +215,7 @@ def fit(
     if method == "hash":
         partition = Partition(n_shards)
         return partition, partition.assign(subscriptions)
-    looked_at = Sample(space, sample, weights, live)
+    looked_at = Sample(space, sample, weights, live, analyzer)
     found = find_footprints(subscriptions, looked_at)
     settings = settings or SplitSettings()
     held, loads, sets = split(method, found, looked_at, n_shards, settings)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from nearcast.columns.arena import Array, Floats, Ints, Longs, owned
 from nearcast.columns.decode_messages import decode_messages, encode_batch
 from nearcast.jit import kernel
+from nearcast.model.analyzer import PLAIN_RULE, Analyzer
 from nearcast.space.distance import EUCLIDEAN, chord_metres, wrap
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary
@@ -160,10 +161,11 @@ class Sample:
         messages: pa.Table | None = None,
         weights: Weights | None = None,
         live: float | None = None,
+        analyzer: Analyzer = PLAIN_RULE,
     ) -> None:
         self.space = space
         self._live = live
-        self.vocabulary = Vocabulary(weights)
+        self.vocabulary = Vocabulary(weights, analyzer)
         batch = decode_messages(_thinned(messages), space, None)
         order = np.argsort(batch.y, kind="stable")
         xs, ys = owned(batch.x[order]), owned(batch.y[order])
@@ -194,7 +196,8 @@ class Sample:
     def state(self) -> dict[str, Any]:
         """All there is to keep."""
         space = {"bounds": np.array(self.space.bounds), "metric": self.space.metric, "far": self.space.max_distance}
-        return {"space": space, "vocabulary": self.vocabulary.state(), "live": self._live, **self.layout._asdict()}
+        words = {"vocabulary": self.vocabulary.state(), "analyzer": self.vocabulary.analysis.analyzer.state()}
+        return {"space": space, **words, "live": self._live, **self.layout._asdict()}
 
     @classmethod
     def load(cls, state: Mapping[str, Any]) -> Self:
@@ -202,7 +205,7 @@ class Sample:
         space = state["space"]
         live = state.get("live")
         made = cls(Space(tuple(space["bounds"].tolist()), space["metric"], space["far"]), live=live and float(live))
-        made.vocabulary = Vocabulary().load(state["vocabulary"])
+        made.vocabulary = Vocabulary(analyzer=Analyzer(**state["analyzer"])).load(state["vocabulary"])
         made.layout = SampleLayout(*(owned(state[name]) for name in SampleLayout._fields))
         made._note_sizes()
         return made

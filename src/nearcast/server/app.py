@@ -46,6 +46,7 @@ from nearcast.server.push import websocket
 from nearcast.server.push.hub import bodies_of, rows_of
 from nearcast.server.push.sse import Stream
 from nearcast.server.service import Service
+from nearcast.server.transfer import Transfer
 
 PAGE = Path(__file__).with_name("page")
 SOCKET = "/v1/ws"  # answered before routing, which would cost every open connection some frames of memory
@@ -392,7 +393,7 @@ async def _on_error(request: Any, error: Exception) -> Response:
 
 def build_app(service: Service, beside: Sequence[Callable[[Service], Coroutine[Any, Any, None]]] = ()) -> Starlette:
     """The application; what is `beside` it begins when the service takes events, and ends with it."""
-    handlers: list[Any] = [Routes(service), Admin(service), Hooks(service)]
+    handlers: list[Any] = [Routes(service), Admin(service), Hooks(service), Transfer(service)]
     routes: list[BaseRoute] = []
     for each in schema.OPERATIONS:
         handler = next(getattr(owner, each.name) for owner in handlers if hasattr(owner, each.name))
@@ -400,6 +401,8 @@ def build_app(service: Service, beside: Sequence[Callable[[Service], Coroutine[A
 
     if PAGE.is_dir():
         routes.append(setup_route(service))
+        if service.basemap is not None:
+            routes.append(service.basemap.route())
         routes.append(Mount("/", StaticFiles(directory=PAGE, html=True)))
 
     @contextlib.asynccontextmanager

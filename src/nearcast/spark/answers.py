@@ -36,6 +36,7 @@ def answers(
     space: nc.Space,
     window: nc.Window | None = None,
     weights: nc.Weights | None = None,
+    analyzer: nc.Analyzer | None = None,
     shards: int = 1,
     store: str | None = None,
 ) -> DataFrame:
@@ -47,8 +48,8 @@ def answers(
         `MESSAGES`, batch or streaming; ids may be whole numbers, `keywords` lists, times timestamps.
     subscriptions
         `SUBSCRIPTIONS`: rows subscribe, or do what their `event` says. Batch, or streaming beside streaming messages.
-    space, window, weights
-        As `Broker` has them.
+    space, window, weights, analyzer
+        As `Broker` has them. Weights are fitted with the same analyzer; a checkpoint is resumed with the same.
     shards
         Parts that subscriptions are dealt to; each is a broker in a task of its own, and sees every message.
     store
@@ -63,8 +64,9 @@ def answers(
     if store is not None:
         Store(store).check()
     spec = spec_of(
-        space, window, weights, shards, store, asked.id_type, told.id_type, placed="shard" in asked.rows.columns
-    )
+        space, window, weights, shards, store, asked.id_type, told.id_type,
+        analyzer=analyzer, placed="shard" in asked.rows.columns,
+    )  # fmt: skip
     schema = answers_schema(asked.id_type, told.id_type)
     if not messages.isStreaming and not subscriptions.isStreaming:
         return batch_answers(told.rows, asked.rows, spec, schema)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+import nearcast as nc
 from nearcast.columns.arena import Array, Longs
 from nearcast.columns.arrow_rows import Unreadable, is_sound, mappings
 from nearcast.columns.decode_messages import decode_messages
@@ -31,6 +33,7 @@ from nearcast.spark.events import (
 from nearcast.spark.shards.blocks import are_lists, keyword_list, message_columns
 from nearcast.spark.shards.places import shards_of
 from nearcast.spark.spec import Spec
+from nearcast.text.analysis import Analysis
 
 BLOCK_ROWS = 65_536
 EVERYBODY = -1  # the shard of what all shards take
@@ -86,7 +89,8 @@ def encode_messages(given: pa.Table, spec: Spec, allowed: tuple[str, ...] = MESS
     texts = pa.concat_arrays([batch.texts.cast(pa.string()), pa.nulls(n_bare, pa.string())])
     listed = pa.list_(pa.string())
     lists = pa.nulls(batch.rows.size, listed) if batch.keywords is None else batch.keywords.cast(listed)
-    spelled = spell(texts, pa.concat_arrays([lists, pa.array([[]] * n_bare, listed)]))
+    lists = pa.concat_arrays([lists, pa.array([[]] * n_bare, listed)])
+    spelled = spell(texts, lists, _analysis(spec.analyzer))
     taken = given.take(pa.array(rows)).combine_chunks()
     blank = np.full(n_bare, np.nan)
     made = {
@@ -103,6 +107,12 @@ def encode_messages(given: pa.Table, spec: Spec, allowed: tuple[str, ...] = MESS
         [made[name].cast(kind) for name, kind in zip(schema.names, schema.types, strict=True)], schema=schema
     )
     return Encoded([(EVERYBODY, block)] if rows.size else [], refused.table())
+
+
+@cache
+def _analysis(analyzer: nc.Analyzer) -> Analysis:
+    """The words that this process has seen, and what became of them."""
+    return Analysis(analyzer)
 
 
 def encode_controls(given: pa.Table, spec: Spec) -> Encoded:

@@ -40,6 +40,7 @@ def match(
     *,
     space: nc.Space,
     weights: nc.Weights | None = None,
+    analyzer: nc.Analyzer | None = None,
     store: str | None = None,
 ) -> DataFrame:
     """Which subscriptions each message matches, message by message: a frame with the columns of `ANSWERS`.
@@ -52,6 +53,8 @@ def match(
         `MESSAGES`, batch or streaming.
     subscriptions
         `SUBSCRIPTIONS`, batch, each with an id of its own. They are read at once, by a job.
+    space, weights, analyzer
+        As `Broker` has them.
     store
         A URI at which every host reads; needed unless Spark runs on this machine alone.
 
@@ -69,7 +72,7 @@ def match(
             raise InvalidInput("store", None, f"must be a URI that every host of {master or 'the cluster'} reads")
         store = f"file://{tempfile.mkdtemp(prefix='nearcast-match-')}"
     Store(store).check()
-    spec = spec_of(space, None, weights, 1, store, asked.id_type, told.id_type)
+    spec = spec_of(space, None, weights, 1, store, asked.id_type, told.id_type, analyzer=analyzer)
     name = f"match/{uuid.uuid4().hex}"
     built = asked.rows.coalesce(1).mapInArrow(_builder(spec, name), _BUILT).collect()
     for row in built:

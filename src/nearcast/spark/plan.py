@@ -6,6 +6,7 @@ A task fits the partition, so the driver holds neither messages nor subscription
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,17 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, IntegralType, LongType, StringType, StructField, StructType
 
 import nearcast as nc
+from nearcast.columns.arena import Ints
 from nearcast.errors import InvalidInput
+from nearcast.model.analyzer import as_analyzer
 from nearcast.model.checks import is_a, whole
 from nearcast.partition.balance import imbalance, moves_for
-from nearcast.partition.partition import SplitSettings, fit
+from nearcast.partition.partition import Partition, SplitSettings, fit
 from nearcast.partition.sample import SAMPLE_ROWS
 from nearcast.spark.frames import BESIDE, control_frame, message_frame
 from nearcast.spark.shards.blocks import rows_with_lists
 from nearcast.spark.shards.places import shards_of
+from nearcast.text.weights import check_analyzer
 
 METHODS = {"dkm": "dkm", "kop": "keyword", "sop": "space", "hash": "hash"}  # by the paper's names, and by ours
 BOUND = 0.2  # the imbalance of work, (max - min) / mean, up to which nothing is to be moved
@@ -37,6 +41,7 @@ def plan(
     method: str = "dkm",
     window: nc.Window | None = None,
     weights: nc.Weights | None = None,
+    analyzer: nc.Analyzer | None = None,
     work: Sequence[float] | None = None,
 ) -> DataFrame:
     """Where subscriptions should be: rows of `assign` events, to be put into the frame of subscriptions.
@@ -48,7 +53,7 @@ def plan(
     subscriptions
         A batch frame; rows whose `event` is not a subscribe are passed over. With `work`, a column `shard` tells where
         each is now; without one, it is where its id puts it.
-    space, window, weights, shards
+    space, window, weights, analyzer, shards
         Those of `answers`.
     method
         ``"dkm"`` (by words and places), ``"kop"`` (by words), ``"sop"`` (by places) or ``"hash"`` (by id).
@@ -87,7 +92,11 @@ def plan(
     columns = [name for name in ("lon", "lat", "text", "keywords") if name in told.rows.columns]
     sample = told.rows.orderBy(F.xxhash64("id"), "id").limit(SAMPLE_ROWS).select(*columns)
     settings = SplitSettings(window=window is not None)
-    task = _task(METHODS[method], space, shards, weights, settings, live, None if work is None else list(work))
+    rule = as_analyzer(analyzer)
+    if weights is not None:
+        check_analyzer(weights, rule)
+    fitting = partial(fit, METHODS[method], weights=weights, analyzer=rule, settings=settings, live=live)
+    task = _task(fitting, space, shards, None if work is None else list(work), method == "hash")
     whole_ids = isinstance(asked.id_type, IntegralType)
     id_type = LongType() if whole_ids else StringType()
     fields = [("event", StringType()), ("id", id_type), ("shard", LongType()), ("cost", DoubleType())]
@@ -110,13 +119,11 @@ def live_messages(messages: DataFrame, window: nc.Window | None) -> float | None
 
 
 def _task(
-    method: str,
+    fitting: Callable[..., tuple[Partition, Ints]],
     space: nc.Space,
     n_shards: int,
-    weights: nc.Weights | None,
-    settings: SplitSettings,
-    live: float | None,
     work: list[float] | None,
+    by_id: bool,
 ) -> Callable[[pa.Table, pa.Table], pa.Table]:
     def task(sample: pa.Table, given: pa.Table) -> pa.Table:
         given = given.drop_columns(["one"])
@@ -124,9 +131,7 @@ def _task(
         names = [name for name in given.column_names if name != "shard" and _has(given, name)]
         table = given.select(dict.fromkeys(["id", *names]))
         asked = rows_with_lists(table)
-        partition, shards = fit(
-            method, asked, sample.drop_columns(["one"]), n_shards, space, weights=weights, settings=settings, live=live
-        )
+        partition, shards = fitting(asked, sample.drop_columns(["one"]), n_shards, space)
         costs, ids = partition.costs(asked), table.column("id")
         if work is not None:
             at = shards_of(ids.combine_chunks(), n_shards)
@@ -137,7 +142,7 @@ def _task(
                 return _assigned(ids.slice(0, 0), np.zeros(0, np.int64), np.zeros(0))
             moves = moves_for(spent, at.astype(np.int32), costs)
             return _assigned(ids.take(pa.array(moves.rows)), moves.takers, costs[moves.rows])
-        if method == "hash":
+        if by_id:
             shards = shards_of(ids.combine_chunks(), n_shards).astype(np.int32)
         return _assigned(ids, shards, costs)
 

@@ -11,8 +11,10 @@ from pyspark.sql.types import ByteType, DataType, IntegerType, ShortType, String
 
 import nearcast as nc
 from nearcast.errors import InvalidInput
+from nearcast.model.analyzer import PLAIN_RULE, as_analyzer
 from nearcast.model.checks import is_a, whole
 from nearcast.spark.shards.blocks import to_bytes
+from nearcast.text.weights import check_analyzer
 
 _MOST_SHARDS = 4096
 
@@ -29,12 +31,13 @@ class Spec:
     message_type: pa.DataType
     store: str | None = None  # a URI
     placed: bool = False  # may control events assign subscriptions to shards?
+    analyzer: nc.Analyzer = PLAIN_RULE
     settings: str = ""  # what must not change while a checkpoint lasts
     snapshot_every: int = 10  # batches
 
     def broker(self) -> nc.Broker:
         """A broker without subscriptions and messages."""
-        return nc.Broker(self.space, self.window, self.weights)
+        return nc.Broker(self.space, self.window, self.weights, analyzer=self.analyzer)
 
 
 def spec_of(
@@ -46,6 +49,7 @@ def spec_of(
     subscription_ids: DataType,
     message_ids: DataType,
     *,
+    analyzer: nc.Analyzer | None = None,
     placed: bool = False,
 ) -> Spec:
     """Settings as callers give them, checked."""
@@ -55,20 +59,23 @@ def spec_of(
         raise InvalidInput("window", window, "must be a Window or None")
     if weights is not None and not is_a(weights, nc.Weights):
         raise InvalidInput("weights", weights, "must be Weights or None")
+    rule = as_analyzer(analyzer)
+    if weights is not None:
+        check_analyzer(weights, rule)
     n_shards = whole("shards", shards, 1, _MOST_SHARDS)
-    settings = _settings(space, window, weights) + (", with assigns" if placed else "")
-    return Spec(
-        space, window, weights, n_shards, _arrow(subscription_ids), _arrow(message_ids), store, placed, settings
-    )
+    settings = ", ".join([str(space), str(window), _named(weights), *([] if rule.is_plain else [str(rule)])])
+    settings += ", with assigns" if placed else ""
+    ids = _arrow(subscription_ids), _arrow(message_ids)
+    return Spec(space, window, weights, n_shards, *ids, store, placed, rule, settings)
 
 
-def _settings(space: nc.Space, window: nc.Window | None, weights: nc.Weights | None) -> str:
-    """What decides answers, besides rows: a checkpoint is begun and resumed with the same."""
+def _named(weights: nc.Weights | None) -> str:
+    """What tells weights from others: a checkpoint is begun and resumed with the same."""
     if weights is None or not weights.n_texts:
-        return f"{space}, {window}, no weights"
+        return "no weights"
     words, counts = weights.counts()
     table = pa.table({"word": words, "n": counts}).sort_by("word")
-    return f"{space}, {window}, weights {zlib.crc32(to_bytes(table)):08x} of {weights.n_texts} texts"
+    return f"weights {zlib.crc32(to_bytes(table)):08x} of {weights.n_texts} texts"
 
 
 def _arrow(kind: DataType) -> Any:

@@ -91,9 +91,13 @@ class Weights:
         return weights
 
     @classmethod
-    def of_counts(cls, n_texts: int, words: pa.Array, counts: Starts) -> Self:
-        """Weights over texts that were counted elsewhere: distinct words, folded, and how many texts have each."""
+    def of_counts(cls, n_texts: int, words: pa.Array, counts: Starts, analyzer: Analyzer | None = None) -> Self:
+        """Weights over texts that were counted elsewhere: distinct words and how many texts have each.
+
+        Words are folded, or what the analyzer made of them.
+        """
         weights = cls()
+        weights.analyzer = as_analyzer(analyzer)
         weights._keys.add_many(*arrow_bytes(words))
         weights._set(n_texts, counts.astype(np.int64))
         return weights

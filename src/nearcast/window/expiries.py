@@ -28,12 +28,18 @@ def queued(queue: CountQueue) -> Ints:
 
 
 class HeapLayout(NamedTuple):
-    """A binary heap, the earliest time first."""
+    """A binary heap, the earliest time first, of equal times the smallest serial: no heap is left in another order."""
 
     times: Longs  # int64[n]
     serials: Longs  # int64[n]: if the slot shows another one, the entry is void
     slots: Ints  # int32[n]
     size: Longs  # int64[1]: entries in use
+
+
+@kernel
+def sooner(time: int, serial: int, other_time: int, other_serial: int) -> bool:
+    """Does an entry leave the heap before another one?"""
+    return time < other_time or (time == other_time and serial < other_serial)
 
 
 @kernel
@@ -43,7 +49,7 @@ def heap_push(heap: HeapLayout, time: int, serial: int, slot: int) -> None:
     heap.size[0] = at + 1
     while at > 0:
         parent = (at - 1) >> 1
-        if heap.times[parent] <= time:
+        if not sooner(time, serial, heap.times[parent], heap.serials[parent]):
             break
         heap.times[at], heap.serials[at], heap.slots[at] = heap.times[parent], heap.serials[parent], heap.slots[parent]
         at = parent
@@ -61,9 +67,11 @@ def heap_pop(heap: HeapLayout) -> None:
         child = 2 * at + 1
         if child >= last:
             break
-        if child + 1 < last and heap.times[child + 1] < heap.times[child]:
+        if child + 1 < last and sooner(
+            heap.times[child + 1], heap.serials[child + 1], heap.times[child], heap.serials[child]
+        ):
             child += 1
-        if heap.times[child] >= time:
+        if not sooner(heap.times[child], heap.serials[child], time, serial):
             break
         heap.times[at], heap.serials[at], heap.slots[at] = heap.times[child], heap.serials[child], heap.slots[child]
         at = child
@@ -128,7 +136,7 @@ class ExpiryHeap:
         """Drop the entries that are not valid."""
         n = len(self)
         kept = np.flatnonzero(is_valid(self._serials[:n], self._slots[:n]))
-        kept = kept[np.argsort(self._times[kept], kind="stable")]  # sorted is a heap
+        kept = kept[np.lexsort((self._serials[kept], self._times[kept]))]  # sorted is a heap
         self._times, self._serials, self._slots = self._times[kept], self._serials[kept], self._slots[kept]
         self._size[0] = kept.size
 

@@ -20,7 +20,19 @@ from nearcast.spark.shards.steps import Block, ShardState, Step
 from nearcast.spark.shards.store import Store
 from nearcast.spark.shards.sweep import sweep
 from nearcast.spark.spec import Spec, spec_of
-from spark.scenes import SPACE, WINDOW, One, Row, assigns_of, changes_of, controls_of, messages_of, said_by
+from spark.scenes import (
+    ANALYZER,
+    SPACE,
+    WINDOW,
+    One,
+    Row,
+    assigns_of,
+    changes_of,
+    controls_of,
+    inflected,
+    messages_of,
+    said_by,
+)
 
 TOLD = {"lon": pa.float64(), "lat": pa.float64(), "text": pa.string(), "keywords": pa.list_(pa.string())}
 TOLD |= {"fields": pa.string()}
@@ -45,13 +57,15 @@ class Cluster:
         self.store = folder.as_uri()
         self.random = random.Random(seed)
         self.window = window
+        self.analyzer: nc.Analyzer | None = None
         self.states: dict[int, str] = {}
         self.batch = -1
         self.answers: list[Any] = []
         self.shards = shards
 
     def spec(self) -> Spec:
-        return spec_of(SPACE, self.window, None, self.shards, self.store, StringType(), LongType(), placed=True)
+        ids = StringType(), LongType()
+        return spec_of(SPACE, self.window, None, self.shards, self.store, *ids, analyzer=self.analyzer, placed=True)
 
     def run(self, messages: list[Row], controls: list[Row]) -> list[Any]:
         """One batch; every shard may be tried more than once, and may find itself in memory or not."""
@@ -110,6 +124,30 @@ def test_lost_and_repeated_steps_do_not_show(tmp_path: Path, seed: int, window: 
         assert said_by(cluster.run(told, asked)) == one.take(told, asked)
     assert len(Store(cluster.store).names("q/copies")) > 3
     assert Store(cluster.store).names("q/snapshots")
+
+
+def test_an_analyzer_is_at_work_in_every_shard(tmp_path: Path) -> None:
+    messages = inflected(4, [row for row in messages_of(4, 240) if row["ts"] < 2**60])
+    messages += changes_of(4, messages)
+    controls = inflected(5, controls_of(4, 50, 40_000) + assigns_of(4, 60, 40_000))
+    cluster, one = Cluster(tmp_path, 2, WINDOW, 4), One(analyzer=ANALYZER)
+    cluster.analyzer = ANALYZER
+    for i, (told, asked) in enumerate(zip(cut(messages, 6, 40_000), cut(controls, 6, 40_000), strict=True)):
+        cluster.shards = (2, 3, 3, 4, 2, 2)[i]
+        assert said_by(cluster.run(told, asked)) == one.take(told, asked)
+    assert sum(map(len, one.said.updates.values())) > 300
+    cluster.analyzer = nc.Analyzer(stemmer="english")
+    with pytest.raises(SetupError, match=r"was begun with .*cjk='bigrams'\), .* and not with .*stemmer='english'"):
+        cluster.run(messages_of(1, 20), [])
+
+
+def test_weights_must_be_fitted_with_the_analyzer(tmp_path: Path) -> None:
+    weights = nc.Weights.fit(["burning fires"], nc.Analyzer(stemmer="english"))
+    for analyzer in (None, ANALYZER):
+        with pytest.raises(nc.InvalidInput, match="weights must be fitted with the broker's analyzer"):
+            spec_of(SPACE, WINDOW, weights, 1, None, StringType(), LongType(), analyzer=analyzer)
+    with pytest.raises(nc.InvalidInput, match="analyzer must be an Analyzer or None"):
+        spec_of(SPACE, WINDOW, None, 1, None, StringType(), LongType(), analyzer="english")  # type: ignore[arg-type]
 
 
 def test_snapshots_beside_the_stream_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from nearcast.broker.parts import Parts
 from nearcast.broker.rejects import refusals
-from nearcast.columns.arena import Floats, Ints
+from nearcast.columns.arena import Floats, Ints, Longs
 from nearcast.columns.decode_messages import MessageBatch, encode_batch
 from nearcast.columns.message_table import MessageTable
 from nearcast.columns.subscription_tables import PointTable, WithinTable
@@ -19,6 +19,7 @@ from nearcast.engines.oracle.engine import SimilarOracle, WithinOracle
 from nearcast.engines.oracle.match import find_everyone
 from nearcast.model.kinds import Kind
 from nearcast.window.live import LATE, Admission, LiveMessages, Steps
+from nearcast.window.recency import order_numbers
 
 _NOBODY: Ints = np.zeros(0, dtype=np.int32)
 
@@ -28,6 +29,13 @@ class _OneMessage(NamedTuple):
 
     table: MessageTable
     window: None = None
+
+
+class _Ranked(NamedTuple):
+    """Messages and their ranks."""
+
+    messages: Ints
+    ranks: Floats
 
 
 def decided_on(batch: MessageBatch, live: LiveMessages) -> Admission:
@@ -88,10 +96,16 @@ def _entered(kind: Kind, table: PointTable, messages: MessageTable, steps: Steps
     n_kept, held, held_ranks = keeping(parts.engines)[kind].kept(slots)
     owners = np.repeat(np.arange(n), n_kept)
     lives = _lives_on(held, steps, parts)
-    n_better = np.bincount(owners[lives & (held_ranks > ranks[owners])], minlength=n)
+    ts = int(messages.layout.rows["ts"][steps.arrivals[0]])
+    better = _are_better(_Ranked(held, held_ranks), ranks[owners], ts, table.half_lives_of(slots[owners]), context)
+    n_better = np.bincount(owners[lives & better], minlength=n)
     n_left = np.bincount(owners[lives], minlength=n)
     for at in np.flatnonzero(n_left < n_kept).tolist():  # others may come in for what leaves
-        n_better[at] = _n_better(kind, table, int(slots[at]), float(ranks[at]), steps, context)
+        k = int(table.rows["k"][slots[at]])
+        found_now = best_live(int(kind), table, int(slots[at]), k, context, int(steps.lasts[0]), int(steps.clocks[0]))
+        half_lives = np.repeat(table.half_lives_of(slots[at : at + 1]), found_now[0].size)
+        newcomer = np.full(found_now[0].size, ranks[at])
+        n_better[at] = _are_better(_Ranked(*found_now), newcomer, ts, half_lives, context).sum()
     return slots[n_better < table.rows["k"][slots]]
 
 
@@ -104,7 +118,10 @@ def _lives_on(held: Ints, steps: Steps, parts: Parts) -> Any:
     return (rows["sequence"] > last - live.limits.newest) & (rows["expires_at"] > clock)
 
 
-def _n_better(kind: Kind, table: PointTable, slot: int, rank: float, steps: Steps, context: EngineContext) -> int:
-    k, last, clock = int(table.rows["k"][slot]), int(steps.lasts[0]), int(steps.clocks[0])
-    ranks: Floats = best_live(int(kind), table, slot, k, context, last, clock)[1]
-    return int((ranks > rank).sum())
+def _are_better(held: _Ranked, ranks: Floats, ts: int, half_lives: Longs, context: EngineContext) -> Any:
+    """Which messages are better than the newcomer, of this `ts` and with these ranks beside theirs."""
+    if not half_lives.any():
+        return held.ranks > ranks
+    times = np.append(context.live.table.layout.rows["ts"][held.messages], np.full(ranks.size, ts))
+    numbers = order_numbers(np.append(held.ranks, ranks), times, np.append(half_lives, half_lives))
+    return numbers[: ranks.size] > numbers[ranks.size :]

@@ -14,6 +14,7 @@ from nearcast.engines.kept.layout import FREE_WAITING, N_BUFFERED, N_FREE_WAITIN
 from nearcast.engines.nearest.aoiq import layout as ordered
 from nearcast.engines.nearest.grid import layout as grids
 from nearcast.engines.similar import layout as stamp
+from nearcast.engines.topk.dues import MOST_LEVEL
 from nearcast.engines.topk.layout import HIDDEN_BITS
 from nearcast.engines.within import layout as trees
 from nearcast.engines.within.arrays import class_of, class_room, cover_free_ranges
@@ -67,6 +68,7 @@ def _check_results(kind: str, results: State, known: Known) -> None:
     asked = known.tables[kind]["rows"]["k"][: used.size][used]
     require(np.array_equal(buffers["k"][: used.size][used], asked), f"k of {what} differs")
     require(not buffers["touched"][: used.size][used].any(), f"{what} are not settled")
+    _check_fading(buffers, results["fading"], known.tables[kind]["half_lives"], np.flatnonzero(used), what)
     holders = buffers[buffers["block"] > 0]
     require(not buffers["n_entries"][buffers["block"] == 0].any(), f"{what} out of range")
     classes = holders["block"].astype(np.int64) - 1
@@ -85,10 +87,20 @@ def _check_results(kind: str, results: State, known: Known) -> None:
     require(counters[N_FREE_WAITING] == n_free, f"counts of {what} differ")
 
 
+def _check_fading(buffers: Array, fading: Array, half_lives: Longs, slots: Longs, what: str) -> None:
+    own = half_lives[slots] if half_lives.size else np.zeros(slots.size, dtype=np.int64)
+    require(np.array_equal(buffers["fades"][slots], own > 0), f"half-lives of {what} differ")
+    slots, own = slots[own > 0], own[own > 0]
+    within(slots, fading.size, f"half-lives of {what}")
+    require(np.array_equal(fading["half_life"][slots], own), f"half-lives of {what} differ")
+
+
 def _check_topk(engine: State, known: Known) -> None:
     index = engine["index"]
     lists, groups, postings, used = index["lists"], index["groups"], index["postings"], known.subscriptions["topk"]
     require(index["faces"].size >= _end(used), "faces are missing")
+    require(index["dues"].size >= engine["results"]["fading"].size, "floors that are due are missing")
+    within(index["dues"]["level"], MOST_LEVEL + 1, "floors that are due")
     rows, words = known.tables["topk"]["rows"][: used.size][used], known.tables["topk"]["words"]["terms"]
     within(words[ranges(rows["term_start"], rows["n_terms"])], lists.size, "words of topk")
     lists = lists[lists["n_groups"] != 0]

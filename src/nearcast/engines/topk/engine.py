@@ -10,6 +10,7 @@ from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.exact import TOPK
 from nearcast.engines.kept.engine import BatchInput, KeptEngine, policy_of
 from nearcast.engines.kept.layout import AsOf
+from nearcast.engines.topk.dues import Floors
 from nearcast.engines.topk.events import take_events
 from nearcast.engines.topk.invariants import check_index
 from nearcast.engines.topk.layout import CANDIDATE, MANY
@@ -40,7 +41,11 @@ class TopKSkype(KeptEngine):
         self._file(slots)
 
     def _file(self, slots: Ints) -> None:
-        self.index.file(slots, self.table.layout, self.context.vocabulary.idf, self.results.layout.buffers)
+        floors = self._floors(self.context.live.clock)
+        self.index.file(slots, self.table.layout, self.context.vocabulary.idf, floors)
+
+    def _floors(self, clock: int) -> Floors:
+        return Floors(self.results.layout.buffers, self.results.layout.fading, clock)
 
     def remove(self, slots: Ints) -> None:
         self.index.unfile(slots, self.table.layout)
@@ -59,7 +64,7 @@ class TopKSkype(KeptEngine):
 
     def refill(self, slots: Ints, as_of: AsOf) -> None:
         super().refill(slots, as_of)
-        self.index.refile(slots, self.table.layout, self.context.vocabulary.idf, self.results.layout.buffers)
+        self.index.refile(slots, self.table.layout, self.context.vocabulary.idf, self._floors(as_of.clock))
 
     def publish(self, steps: Steps) -> Changes:
         if not len(self.table):
@@ -91,7 +96,7 @@ class TopKSkype(KeptEngine):
 
     def check(self) -> None:
         super().check()
-        check_index(self.index.layout, self.index.shape, self.table, self.results.layout.buffers)
+        check_index(self.index.layout, self.index.shape, self.table, self._floors(self.context.live.clock))
 
     def stats(self) -> Stats:
         stats = super().stats()

@@ -1,6 +1,6 @@
 """A data folder becomes a broker and its state: the last snapshot, then the log after it, replayed.
 
-    DATA/settings.json        space, window and weights, fixed when the folder is made
+    DATA/settings.json        space, window and analyzer, fixed when the folder is made
     DATA/epoch                the name of this history
     DATA/log/*.log            inputs
     DATA/updates/*.updates    updates, a cache
@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from nearcast.broker import Broker
 from nearcast.errors import InvalidInput, SetupError, SnapshotError
+from nearcast.model.analyzer import Analyzer
 from nearcast.server.durable import log as logs
 from nearcast.server.durable.apply import Outcome, apply, publish_together
 from nearcast.server.durable.operations import Run, decode
@@ -46,6 +47,10 @@ class Settings(msgspec.Struct, frozen=True):
     window_count: int | None = None
     window_age: float | None = None
     max_ahead: float | None = None
+    stop_words: str | None = None
+    stemmer: str | None = None
+    accents: str = "keep"
+    cjk: str = "whole"
 
     def space(self) -> Space:
         """The space of the broker."""
@@ -56,6 +61,10 @@ class Settings(msgspec.Struct, frozen=True):
         if self.window_count is None and self.window_age is None:
             return None
         return Window(self.window_count, self.window_age, self.max_ahead)
+
+    def analyzer(self) -> Analyzer:
+        """What becomes of words."""
+        return Analyzer(self.stop_words, self.stemmer, self.accents, self.cjk)
 
 
 def settle(data: Path, wanted: Settings | None) -> Settings:
@@ -145,7 +154,7 @@ def _last_snapshot(data: Path, settings: Settings, updates: UpdateLog | None) ->
     oldest = logs.segments(data / "log")
     if unread is not None and not (oldest and oldest[0][0] == 1):
         raise unread  # the log begins after it
-    broker = Broker(settings.space(), settings.window())
+    broker = Broker(settings.space(), settings.window(), analyzer=settings.analyzer())
     return broker, State(broker.window, updates)
 
 

@@ -50,7 +50,10 @@ export class Model extends EventTarget {
     const key = String(body.id);
     const known = this.subscriptions.get(key);
     if (known) known.body = body;
-    else this.subscriptions.set(key, { key, id: body.id, body, results: new Map(), is_own: key === EVERYTHING });
+    else {
+      const is_own = key === EVERYTHING;
+      this.subscriptions.set(key, { key, id: body.id, body, results: new Map(), is_own, is_heard: false });
+    }
     this.changed();
     return this.subscriptions.get(key);
   }
@@ -89,6 +92,7 @@ export class Model extends EventTarget {
       if (message && Number.isFinite(this.clock)) message.ts ??= this.clock;
     }
     subscription.results = new Map(rows);
+    subscription.is_heard = true;
     this.changed();
   }
 
@@ -198,7 +202,7 @@ export function mirror(model, client) {
     get subscriptions() {
       const plain = each => [
         each.key,
-        { body: each.body, results: [...each.results].map(([id, score]) => [id, score]) },
+        { body: each.body, heard: each.is_heard, results: [...each.results].map(([id, score]) => [id, score]) },
       ];
       return Object.fromEntries([...model.subscriptions.values()].map(plain));
     },

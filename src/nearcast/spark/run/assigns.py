@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import nearcast as nc
 from nearcast.spark.plan import METHODS, plan
 from nearcast.spark.run.file_rows import IdTypes, SourceFile
 from nearcast.spark.run.files import batch_frames
@@ -46,23 +46,21 @@ class Assigns:
         self,
         n: int,
         files: list[SourceFile],
-        shards: int,
-        space: nc.Space,
-        window: nc.Window | None,
-        weights: nc.Weights | None,
         method: str,
         work: Sequence[float] | None = None,
+        **those: Any,
     ) -> None:
-        """Write proposal `n`, fitted to what files hold; with the `work` of shards, who moves. It is written once."""
+        """Write proposal `n`, fitted to what files hold; with the `work` of shards, who moves. It is written once.
+
+        What else a plan is made for, such as the space, is in `those`.
+        """
         place = Path(self._folder) / f"n={n:08d}"
         if (place / "_SUCCESS").exists():
             return
         told, asked = batch_frames(self._spark, files, self._ids)
         if work is not None:
             asked = asked.drop("shard").join(self._latest(), "id", "left")
-        found = plan(
-            told, asked, space=space, shards=shards, method=_METHODS[method], window=window, weights=weights, work=work
-        )
+        found = plan(told, asked, method=_METHODS[method], work=work, **those)
         found.select("event", "id", "shard").write.mode("overwrite").parquet(str(place))
 
     def _latest(self) -> DataFrame:

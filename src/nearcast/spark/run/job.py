@@ -22,6 +22,7 @@ from pyspark.sql.types import LongType, StringType
 
 import nearcast as nc
 from nearcast.errors import SetupError
+from nearcast.model.analyzer import PLAIN_RULE
 from nearcast.partition.balance import Balance
 from nearcast.spark.frames import control_frame
 from nearcast.spark.run.assigns import Assigns
@@ -70,6 +71,8 @@ class Options:
         Folder for everything a restart needs; inside `out` when None.
     space, window
         As for `Broker`.
+    analyzer
+        What becomes of words beyond the plain rule, of messages, subscriptions and the corpus alike.
     corpus
         Files whose texts fix the weights of words; none: every word weighs 1.
     shards
@@ -97,6 +100,7 @@ class Options:
     checkpoint: Path | None = None
     space: nc.Space = EARTH
     window: nc.Window | None = None
+    analyzer: nc.Analyzer = PLAIN_RULE
     corpus: tuple[Input, ...] = ()
     shards: int | None = None
     partition: str = "dkm"
@@ -256,7 +260,7 @@ class _Job:
     def _start(self, spark: SparkSession) -> StreamingQuery:
         options = self._options
         drop_uncommitted(options.out, self._committed())
-        weights = self._settings.weights(spark, options.corpus, self._checkpoint / "weights.arrow")
+        weights = self._settings.weights(spark, options, self._checkpoint / "weights.arrow")
         pieces, streams = self._pieces(spark)
         self._assigns = Assigns(spark, self._checkpoint / "assigns", pieces.ids)
         self._weights = weights
@@ -264,8 +268,9 @@ class _Job:
             self._propose(0)
         told, asked = (LongType() if kind == "bigint" else StringType() for kind in pieces.ids)
         spec = spec_of(
-            options.space, options.window, weights, self._settings.n_shards, self._store, asked, told, placed=True
-        )
+            options.space, options.window, weights, self._settings.n_shards, self._store, asked, told,
+            analyzer=options.analyzer, placed=True,
+        )  # fmt: skip
         spec = replace(spec, snapshot_every=options.snapshot_every)
         packed = pieces.packed(spec)
         assigned = packed_controls(control_frame(self._assigns.stream()).rows, spec)
@@ -284,8 +289,9 @@ class _Job:
         there = find_files([given for given in options.inputs if not is_stream(given.path)], _own(options))
         if all(any(file.role in (side, EVENTS) for file in there) for side in SIDES):
             self._assigns.propose(
-                n, there, self._settings.n_shards, options.space, options.window, self._weights,
-                "dkm" if options.partition == "hash" else options.partition, work,
+                n, there, "dkm" if options.partition == "hash" else options.partition, work,
+                shards=self._settings.n_shards, space=options.space, window=options.window, weights=self._weights,
+                analyzer=options.analyzer,
             )  # fmt: skip
 
     def _keep_balance(self, batch: int, reports: dict[int, dict[str, Any]]) -> None:

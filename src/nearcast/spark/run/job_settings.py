@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from nearcast.spark.run.job import Options
 
-VERSION = 4  # of the checkpoint
+VERSION = 5  # of the checkpoint
 _SPARE_PARTITIONS = 4  # a checkpoint keeps its partitions, and so how many shards there can ever be
 
 
@@ -34,15 +34,16 @@ class Settings(NamedTuple):
     n_shards: int
     n_partitions: int
 
-    def weights(self, spark: SparkSession, corpus: tuple[Input, ...], place: Path) -> nc.Weights | None:
+    def weights(self, spark: SparkSession, options: Options, place: Path) -> nc.Weights | None:
         """The weights over the corpus, counted at the first start."""
+        corpus, analyzer = options.corpus, options.analyzer
         if not corpus:
             return None
         store = Store(place.parent.as_uri())
         found = store.get(place.name)
         if found is None:
             files = find_files([Input(given.path, "messages", given.format) for given in corpus])
-            fitted = fit_weights(batch_frames(spark, files).messages, "text")
+            fitted = fit_weights(batch_frames(spark, files).messages, "text", analyzer=analyzer)
             if not fitted.n_texts:
                 paths = ", ".join(given.path for given in corpus)
                 raise InvalidInput("corpus", paths, "must hold texts, in a field or column named text")
@@ -52,7 +53,8 @@ class Settings(NamedTuple):
             return fitted
         table = from_bytes(found)
         n_texts = int(table.schema.metadata[b"n_texts"])
-        return nc.Weights.of_counts(n_texts, table.column("word").combine_chunks(), table.column("n").to_numpy())
+        words, counts = table.column("word").combine_chunks(), table.column("n").to_numpy()
+        return nc.Weights.of_counts(n_texts, words, counts, analyzer)
 
 
 def default_shards() -> int:
@@ -83,6 +85,7 @@ def _settled(checkpoint: Path, options: Options) -> Settings:
         "out": str(options.out.absolute()),
         "space": str(options.space),
         "window": str(options.window),
+        "analyzer": str(options.analyzer),
         "updates_format": options.updates_format,
         "corpus": [os.path.abspath(given.path) for given in options.corpus],
     }

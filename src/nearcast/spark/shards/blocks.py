@@ -40,6 +40,7 @@ def message_columns(id_type: pa.DataType, fields_type: pa.DataType) -> pa.Schema
             ("words", WORDS),
             ("counts", COUNTS),
             ("order", COUNTS),
+            ("surfaces", WORDS),
         ]
     )
 
@@ -96,17 +97,22 @@ def _joined(parts: list[Spelled], order: Longs | None) -> Spelled:
     """The words of all blocks as one array; a word may be in its dictionary once for each block."""
     if len(parts) == 1 and order is None:
         return parts[0]
-    words = [part.words.flatten() for part in parts]
+    return Spelled(
+        _joined_words([part.words for part in parts], order),
+        _joined_numbers([part.counts for part in parts], order),
+        _joined_numbers([part.order for part in parts], order),
+        _joined_words([part.surfaces for part in parts], order),
+    )
+
+
+def _joined_words(parts: list[pa.Array], order: Longs | None) -> pa.Array:
+    words = [part.flatten() for part in parts]
     first = starts_of(np.array([len(part.dictionary) for part in words]))
     codes = np.concatenate([part.indices.to_numpy() + start for part, start in zip(words, first, strict=False)])
     dictionary = pa.concat_arrays([part.dictionary for part in words])
-    offsets, at = _rows_of([part.words for part in parts], order)
+    offsets, at = _rows_of(parts, order)
     coded = pa.DictionaryArray.from_arrays(pa.array(codes[at].astype(np.int32)), dictionary)
-    return Spelled(
-        pa.ListArray.from_arrays(offsets, coded),
-        _joined_numbers([part.counts for part in parts], order),
-        _joined_numbers([part.order for part in parts], order),
-    )
+    return pa.ListArray.from_arrays(offsets, coded)
 
 
 def _joined_numbers(parts: list[pa.Array], order: Longs | None) -> pa.Array:

@@ -33,7 +33,7 @@ from nearcast.spark.shards.store import Store
 from nearcast.spark.shards.writing import SMALL_BYTES, Writing
 from nearcast.spark.spec import Spec
 
-FORMAT = 1
+FORMAT = 2
 _HEADS = "heads"  # the folder of states
 TAKEN = -1  # the kind of a block that is a copy of subscriptions from another shard
 _PLACES = "-places"

@@ -97,8 +97,16 @@ PEOPLE = (
     Person(
         "noor",
         "Noor",
-        "Where to go tonight? The eight best posts for live jazz, words counting more than the way there.",
-        {"kind": "topk", **_place(7.4, 4.6), "keywords": "live jazz concert tonight", "k": 8, "alpha": 0.35},
+        "Where to go tonight? The eight best posts for live jazz, words counting more than the way there. What was "
+        "posted four hours ago counts half.",
+        {
+            "kind": "topk",
+            **_place(7.4, 4.6),
+            "keywords": "live jazz concert tonight",
+            "k": 8,
+            "alpha": 0.35,
+            "decay": 14_400,
+        },
     ),
     Person(
         "oskar",
