@@ -13,7 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.figure import FOLDER, Figure, load, names
+from bench.open import page as open_page
 from bench.paper_figures import PAPER_FIGURES, PaperFigure
+from bench.peers import page as peers_page
 from bench.plot import as_markdown, draw, latest, provenance, tables
 from bench.record import RESULTS, Line, read
 from bench.verdict import NOT_RECORDED, Judged, Verdict, judge, valid
@@ -169,7 +171,8 @@ def write(folder: Path) -> None:
             if lines:
                 draw(figure, lines, folder / f"{name}.svg")
         (folder / f"{page}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    (folder / "verdicts.md").write_text(every_figure(), encoding="utf-8")
+    for name, text in (("verdicts", every_figure()), ("peers", peers_page.page()), ("open", open_page.page())):
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
 
 
 def stale() -> list[str]:
