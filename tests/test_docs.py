@@ -23,6 +23,7 @@ from nearcast.cli.main import command_parser
 from nearcast.cli.reference import reference
 from nearcast.model.codec import event_from_json
 from nearcast.model.query import QUERIES
+from nearcast.server import schema
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -198,6 +199,14 @@ def test_the_site_is_whole(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert not done.stderr, done.stderr
+    told = (tmp_path / "http.html").read_text(encoding="utf-8")
+    for path, operations in schema.openapi()["paths"].items():
+        for verb in operations:
+            assert f"{verb.upper()} {path}" in told, f"the page of the HTTP interface lacks {verb} {path}"
+    said = (tmp_path / "websocket.html").read_text(encoding="utf-8")
+    for channel in schema.asyncapi()["channels"].values():
+        for name in channel["messages"]:
+            assert f'id="{name}"' in said, f"the page of WebSocket messages lacks {name}"
     page = (tmp_path / "reference.html").read_text(encoding="utf-8")
     for name in nearcast.__all__:
         assert f'id="nearcast.{name}"' in page or issubclass(getattr(nearcast, name), Exception), f"{name} is missing"
