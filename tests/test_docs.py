@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import doctest
 import importlib
@@ -79,6 +80,21 @@ def test_examples_of_pages_run(page: Path) -> None:
     report = io.StringIO()
     failed = doctest.DocTestRunner().run(test, out=report.write).failed
     assert not failed, report.getvalue()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_python_that_pages_show_without_running_it_is_real(page: Path) -> None:
+    """Blocks that need Spark or a server: they parse, and what they import is there."""
+    for block in blocks(page, "python"):
+        if ">>>" in block:
+            continue
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom):
+                module = importlib.import_module(node.module or "")
+                assert all(hasattr(module, each.name) for each in node.names), f"{page.name}: {ast.unparse(node)}"
+            elif isinstance(node, ast.Import):
+                for each in node.names:
+                    importlib.import_module(each.name)
 
 
 @pytest.mark.parametrize("name", modules())
