@@ -16,7 +16,7 @@ from bench.figure import FOLDER, Figure, load, names
 from bench.open import page as open_page
 from bench.paper_figures import PAPER_FIGURES, PaperFigure
 from bench.peers import page as peers_page
-from bench.plot import as_markdown, draw, latest, provenance, tables
+from bench.plot import as_markdown, draw, latest, number, provenance, tables
 from bench.record import RESULTS, Line, read
 from bench.verdict import NOT_RECORDED, Judged, Verdict, judge, valid
 
@@ -69,7 +69,19 @@ def section(figure: Figure, lines: Iterable[Line]) -> str:
     parts += [
         f"{rows.title}\n\n{as_markdown(rows)}" for rows in tables(figure, lines) if "peak memory" not in rows.title
     ]
+    if lacking := not_recorded(figure, shown):
+        parts.append(f"Not recorded yet: {lacking}.")
     return "\n\n".join([*parts, _sentence(f"Recorded {_when(shown)}, {_load(shown)}; {provenance(lines)}")])
+
+
+def not_recorded(figure: Figure, shown: list[Line]) -> str:
+    """Points of the sweep without any line, and series that some points lack."""
+    have = {(line["x"], line["series"]) for line in shown}
+    points = [x for x in figure.sweep[1] if not any(x == at for at, _ in have)]
+    others = [x for x in figure.sweep[1] if x not in points]
+    series = [name for name in figure.series if any((x, name) not in have for x in others)]
+    told = [f"{figure.sweep[0]} {', '.join(map(number, points))}"] if points else []
+    return "; ".join(told + [f"{name} at some points" for name in series])
 
 
 def in_words(figure: Figure, verdict: Verdict) -> str:
