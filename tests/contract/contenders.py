@@ -60,6 +60,7 @@ CONTENDERS = [
         NearestSettings(AoiqSettings(words=1, height=3, update_ratio=1e-9), GridSettings(finest=2)),
     ),
 ]
+DECAYS = (None, 0.001, None, 0.05, 0.5, 60.0)  # seconds, of TopK
 WHERES = (None, None, "kind = 'a'", "price < 10", "kind IN ('a', 'b') AND price >= 5", "NOT kind = 'c' OR price = 7")
 ORACLES = {contender.kind: contender.choice for contender in CONTENDERS if contender.name == "oracle"}
 
@@ -158,8 +159,8 @@ class Town:
             )
         k = self.random.choice([1, 2, 5, 20, 60])
         if kind == "topk":
-            decay = self.random.choice([None, None, 0.001, 0.05, 0.5, 60.0])
-            return TopK(x, y, words, k, self.random.random(), backfill, where, decay)
+            alpha = self.random.random()
+            return TopK(x, y, words, k, alpha, backfill, where, DECAYS[int(1e6 * alpha) % len(DECAYS)])
         return Nearest(x, y, words, k, self.random.choice(["all", "any"]), backfill, where)
 
     def messages(self, n: int, first: int = 0) -> Iterator[Message]:

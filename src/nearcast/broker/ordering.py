@@ -9,13 +9,13 @@ import numpy as np
 from nearcast.broker.registry import Registry
 from nearcast.columns.arena import Floats, Ints, Longs, ranges
 from nearcast.columns.message_table import MessageTable
-from nearcast.columns.recency import faded_rows, order_numbers
 from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.columns.updates import Origin, Updates
 from nearcast.engines.contract import Changes, together
 from nearcast.jit import kernel
 from nearcast.model.kinds import Kind
 from nearcast.model.update import Reject
+from nearcast.window.recency import faded_rows, order_numbers
 
 NEARER_IS_BETTER = {Kind.NEAREST}
 

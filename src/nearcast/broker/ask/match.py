@@ -11,7 +11,6 @@ from nearcast.broker.rejects import refusals
 from nearcast.columns.arena import Floats, Ints, Longs
 from nearcast.columns.decode_messages import MessageBatch, encode_batch
 from nearcast.columns.message_table import MessageTable
-from nearcast.columns.recency import order_numbers
 from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.engines.contract import EngineContext, keeping
 from nearcast.engines.kept.engine import BatchInput, Found
@@ -20,6 +19,7 @@ from nearcast.engines.oracle.engine import SimilarOracle, WithinOracle
 from nearcast.engines.oracle.match import find_everyone
 from nearcast.model.kinds import Kind
 from nearcast.window.live import LATE, Admission, LiveMessages, Steps
+from nearcast.window.recency import order_numbers
 
 _NOBODY: Ints = np.zeros(0, dtype=np.int32)
 

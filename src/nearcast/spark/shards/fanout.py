@@ -60,37 +60,28 @@ def place() -> Place:
 
 def packed_messages(messages: DataFrame, spec: Spec) -> DataFrame:
     """Blocks of a frame that `frames.message_frame` gave."""
-    return _packed(messages, spec, _message_packer(spec))
+    return packed_rows(messages, spec, MESSAGES)
 
 
 def packed_controls(controls: DataFrame, spec: Spec) -> DataFrame:
     """Blocks of a frame that `frames.control_frame` gave."""
-    return _packed(controls, spec, _control_packer(spec))
+    return packed_rows(controls, spec, CONTROLS)
 
 
-def _packed(frame: DataFrame, spec: Spec, pack: Callable[[Batches], Batches]) -> DataFrame:
+def packed_rows(
+    frame: DataFrame, spec: Spec, kind: int, read: Callable[[Batches], Batches] = lambda batches: batches
+) -> DataFrame:
+    """Blocks of the rows that `read` makes of the rows of a frame, for each shard that takes them."""
+
+    def pack(batches: Batches) -> Batches:
+        packer, encode = Packer(spec, place()), encode_messages if kind == MESSAGES else encode_controls
+        for table in gathered(read(batches)):
+            yield from packer.rows(kind, encode(table, spec))
+
     everybody = F.array(*[F.lit(shard) for shard in range(spec.shards)])
     shards = F.when(F.col("shard") == EVERYBODY, everybody).otherwise(F.array("shard"))
     others = [F.col(name) for name in PACKED.names if name != "shard"]
     return frame.mapInArrow(pack, PACKED_DDL).select(*others, F.explode(shards).alias("shard"))
-
-
-def _message_packer(spec: Spec) -> Callable[[Batches], Batches]:
-    def pack(batches: Batches) -> Batches:
-        packer = Packer(spec, place())
-        for table in gathered(batches):
-            yield from packer.rows(MESSAGES, encode_messages(table, spec))
-
-    return pack
-
-
-def _control_packer(spec: Spec) -> Callable[[Batches], Batches]:
-    def pack(batches: Batches) -> Batches:
-        packer = Packer(spec, place())
-        for table in gathered(batches):
-            yield from packer.rows(CONTROLS, encode_controls(table, spec))
-
-    return pack
 
 
 class Packer:

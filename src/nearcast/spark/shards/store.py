@@ -138,11 +138,18 @@ class Store:
             return
         with tempfile.TemporaryDirectory(prefix="nearcast-") as folder:
             broker.snapshot(Path(folder) / "snapshot")
-            with (
-                open(Path(folder) / "snapshot", "rb") as file,
-                self._fs.open_output_stream(self._path(name)) as stream,
-            ):
-                shutil.copyfileobj(file, stream, _COPIED)
+            self.put_file(name, Path(folder) / "snapshot")
+
+    def put_file(self, name: str, path: Path) -> None:
+        """Write what a file of this host holds; on a local disk it is there whole or not at all."""
+        if self._is_local:
+            beside = Path(f"{self._path(name)}.{uuid.uuid4().hex[:8]}.tmp")
+            beside.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(path, beside)
+            beside.replace(self._path(name))
+            return
+        with open(path, "rb") as file, self._fs.open_output_stream(self._path(name)) as stream:
+            shutil.copyfileobj(file, stream, _COPIED)
 
     def get_snapshot(self, name: str) -> nc.Broker:
         """The broker that was written; its arrays are read when they are needed."""
