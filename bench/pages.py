@@ -124,7 +124,20 @@ def every_figure() -> str:
         reasons: set[str] = set()
         rows += [line for listed in PAPER_FIGURES if listed.paper == key for line in _lines(listed, reasons)]
         parts.append("\n".join(rows))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, _own_bars()]) + "\n"
+
+
+def _own_bars() -> str:
+    """A line for each figure that follows no paper."""
+    rows = ["## Bars of our own", "", "| figure | what it shows | bar | |", "| --- | --- | --- | --- |"]
+    for name in names():
+        figure = load(name)
+        if figure.claims:
+            continue
+        verdict = judge(figure, valid(figure, read(RESULTS / f"{name}.jsonl")))
+        why = figure.because if verdict.bars == "missed" else ""
+        rows.append(f"| [{name}]({page_of(name)}.md#{name}) | {figure.title} | {verdict.bars} | {why} |")
+    return "\n".join(rows)
 
 
 def _lines(listed: PaperFigure, reasons: set[str]) -> list[str]:
