@@ -11,7 +11,6 @@ from nearcast.broker.parts import Parts
 from nearcast.columns.arena import Ints
 from nearcast.columns.clauses import split_clauses
 from nearcast.columns.fields.conditions import NO_CONDITION, compare_all
-from nearcast.columns.recency import faded
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import PointTable, WithinTable, in_region
 from nearcast.engines.contract import EngineContext
@@ -22,6 +21,7 @@ from nearcast.model.kinds import Kind
 from nearcast.model.query import MATCHES, MEASURES
 from nearcast.model.words import word_of_key
 from nearcast.space.distance import distance, ssim
+from nearcast.window.recency import faded
 from nearcast.window.window import is_live
 
 

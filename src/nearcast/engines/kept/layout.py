@@ -2,7 +2,7 @@
 
 `rank` is larger for better messages: the score of TopK, minus the distance of Nearest. Equal ranks: the newer message
 is better. Where scores **fade**, the rank is the score before it does; messages are compared by the keys that
-`columns/recency.py` defines, and floors are keys.
+`window/recency.py` defines, and floors are keys.
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array
-from nearcast.columns.recency import NO_EXPONENT, is_below, recency_key
 from nearcast.engines.kept.buffers import move_floor
 from nearcast.engines.kept.layout import ResultLayout
 from nearcast.jit import kernel
+from nearcast.window.recency import NO_EXPONENT, is_below, recency_key
 
 
 @kernel

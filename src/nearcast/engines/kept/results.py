@@ -9,7 +9,6 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, ranges, with_room
 from nearcast.columns.message_table import MessageLayout
-from nearcast.columns.recency import keys_of
 from nearcast.columns.times import FOREVER
 from nearcast.engines.blocks import N_CLASSES, N_HEADS, USED, block_class, block_room
 from nearcast.engines.kept.buffers import close_buffers, emit_changes, initial_room, n_pending, stamp_of
@@ -42,6 +41,7 @@ from nearcast.engines.kept.layout import (
 from nearcast.engines.kept.skyband import Policy, buffer_limit, replace
 from nearcast.window.expiries import UNLIMITED
 from nearcast.window.index.heaps import BEST
+from nearcast.window.recency import keys_of
 
 _FIRST_ROOM = 64
 _MOST_FREE = 32  # the pool is swept when more than one in this many of its entries is in a free block

@@ -55,13 +55,11 @@ _LEAST_SPARE = 8  # spare entries that even a result of one message has
 _RATIO_ROOM = 4  # times k: the most that the strategy RATIO keeps
 _STEPS = 16  # in which the cost model looks for its minimum
 # What a message that comes or goes costs apart from its passage through a buffer, and an evaluation apart from its
-# search, in steps through a buffer of 10 ns: 131,072 subscriptions over a million messages took 57 us for 3.6 buffers
-# entered and 3.2 left (2026-11-16). An evaluation weighs far more than it takes, as everybody waits for it: while 5,000
-# messages turned over twice under as many subscriptions there were 380 by a weight of 40, which keeps the sum of costs
-# low, and 29 by this one; 3 with kmax, 700 with Skyband.
-_UPKEEP = 800
+# search, in steps through a buffer of 10 ns: 0.6 us with five million subscriptions (2026-11-18). An evaluation weighs
+# more than it takes: everybody waits for it, and messages do not come as evenly as the model has it.
+_UPKEEP = 60
 _EVALUATION = 10_000
-_WEIGHT = 2000
+_WEIGHT = 4
 
 
 class Policy(NamedTuple):

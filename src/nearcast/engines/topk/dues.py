@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Longs, record
-from nearcast.columns.recency import score_of_key
 from nearcast.jit import kernel
 from nearcast.window.index.heaps import pop, push
+from nearcast.window.recency import score_of_key
 
 DUE = record(
     ("until", "i8"),  # messages up to this `ts` need no less than the floor that is filed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
+from nearcast.columns.message_table import MessageTable
 from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats, net_matches
 from nearcast.engines.within.ap_tree import ApTree
@@ -78,10 +79,10 @@ class WithinApTree:
             return NO_CHANGES
         live, tree = self.context.live, self.tree
         tree.order.ensure_terms(self.context.vocabulary.capacity)
-        changes = self._match(steps, 1)
+        changes = self._match(steps, 1, live.table)
         if steps.withdrawn.size:
             sequences = live.table.layout.rows["sequence"]
-            held = self._match(steps.of_withdrawn(), -1)
+            held = self._match(steps.of_withdrawn(), -1, live.table)
             changes = net_matches(held, changes, self.table.rows["since"], sequences)
         n_arrived = int((steps.arrivals >= 0).sum())
         self._n_messages += n_arrived
@@ -89,13 +90,25 @@ class WithinApTree:
         tree.maintain(steps.arrivals.size)
         return changes
 
-    def _match(self, steps: Steps, sign: int) -> Changes:
+    def who_wants(self, messages: MessageTable, steps: Steps) -> tuple[Ints, Floats]:
+        if not len(self.table):
+            return np.zeros(0, np.int32), np.zeros(0)
+        self.tree.order.ensure_terms(self.context.vocabulary.capacity)
+        stamps = self._ready().stamps
+        self.room = self.room._replace(stamps=np.zeros(stamps.size, np.int64))  # its sequence is that of others
+        try:
+            found = self._match(steps, -1, messages)
+        finally:
+            self.room = self.room._replace(stamps=stamps)
+        return found.slots, found.scores
+
+    def _match(self, steps: Steps, sign: int, table: MessageTable) -> Changes:
         """Who matches the arrivals, all as ``+``; a negative sign says that they are withdrawn, and never listed."""
-        live, tree = self.context.live, self.tree
+        tree = self.tree
         room = self._ready()
         space = self.context.space
-        messages, arrivals = live.table.with_patterns(steps.arrivals)
-        stored = live.table.layout.rows
+        messages, arrivals = table.with_patterns(steps.arrivals)
+        stored = table.layout.rows
         descent = DescentInput(arrivals, messages, tree.order.ranks, space.metric_code, steps.arrivals, stored)
         verify = VerifyInput(self.table.layout, steps.clocks, space.kernel_input, sign)
         found: list[tuple[Ints, Ints, Ints]] = []

@@ -8,13 +8,13 @@ import numpy as np
 
 from nearcast.columns.arena import Floats, Ints, Longs, State
 from nearcast.columns.message_table import MessageLayout
-from nearcast.columns.recency import keys_of
 from nearcast.columns.scores import dot, topk_score
 from nearcast.jit import kernel
 from nearcast.space.distance import distance, ssim
 from nearcast.space.space import Space
 from nearcast.window.index.candidates import holds_term, in_area
 from nearcast.window.index.query import ALL, ANY, BY_SCORE, Area, Moment, Question, is_alive, is_wanted, n_held
+from nearcast.window.recency import keys_of
 
 
 class StoredMessages(NamedTuple):

@@ -1,7 +1,7 @@
 """Says what is asked of the message index, as of when, and computes the bounds and keys that answers are compared by.
 
 The **key** of a message is its distance, or minus its score: the smaller the better. A score that fades is bounded as
-it is told at the moment of the search; messages are compared by their keys without a clock (`columns/recency.py`).
+it is told at the moment of the search; messages are compared by their keys without a clock (`window/recency.py`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import numpy as np
 from nearcast.columns.arena import Array, Floats, Ints, Longs
 from nearcast.columns.fields.conditions import NO_CONDITION, ConditionLayout, satisfies
 from nearcast.columns.message_table import MessageLayout
-from nearcast.columns.recency import faded, recency_key, score_of_key
 from nearcast.columns.scores import topk_score
 from nearcast.jit import inlined, kernel
 from nearcast.space.distance import distance, ssim
 from nearcast.space.hilbert import at_least, at_most, squared_limit
 from nearcast.window.index.segments import IndexLayout, bit_of
+from nearcast.window.recency import faded, recency_key, score_of_key
 from nearcast.window.window import is_live
 
 BY_SCORE, ALL, ANY = range(3)

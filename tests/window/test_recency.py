@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearcast.columns.recency import (
+from nearcast.window.recency import (
     NO_EXPONENT,
     faded,
     faded_rows,
