@@ -280,6 +280,6 @@ class NearestEngine(KeptEngine):
     def load(self, state: State) -> None:
         super().load(state)
         self.start()
-        self._n_verified, self.filed = state["verified"], state["filed"]
+        self._n_verified, self.filed = state["verified"], state["filed"].copy()
         self.all_words.load(state["all"])
         self.any_word.load(state["any"])
