@@ -125,6 +125,8 @@ class Registry:
     def ended(self, clock: int) -> Ints:
         """Numbers of the subscriptions whose time is over; they are told once."""
         serials, numbers = self._expiries.pop_until(clock)
+        if not numbers.size:
+            return numbers
         still: Ints = numbers[self._serials[numbers] == serials]
         return still
 

@@ -146,7 +146,7 @@ class Vocabulary:
     def enter(self, data: Bytes, starts: Starts) -> Numbers:
         """The terms of words, given as bytes and starts; new ones get terms."""
         terms = self.keys.add_many(data, starts)
-        self._weigh_new(terms)
+        self.weigh_new(terms)
         return terms
 
     def word(self, term: int) -> str:
@@ -190,7 +190,7 @@ class Vocabulary:
         self.patterns.load()
         return self
 
-    def _weigh_new(self, terms: Numbers) -> None:
+    def weigh_new(self, terms: Numbers) -> None:
         """Give the terms that have no weight yet theirs."""
         if self.keys.capacity > len(self._idf):
             more = np.full(2 * self.keys.capacity - len(self._idf), np.nan)

@@ -96,6 +96,9 @@ def pop_many(heap: HeapLayout, until: int, serials: Longs, slots: Ints) -> int:
     return n
 
 
+_NOTHING: tuple[Longs, Ints] = np.zeros(0, np.int64), np.zeros(0, np.int32)
+
+
 class ExpiryHeap:
     """Times at which slots end."""
 
@@ -114,6 +117,8 @@ class ExpiryHeap:
 
     def make_room(self, n: int) -> None:
         """Make room for `n` more entries."""
+        if len(self) + n <= self._times.size:
+            return
         self._times, self._serials = with_room(self._times, len(self) + n), with_room(self._serials, len(self) + n)
         self._slots = with_room(self._slots, len(self) + n)
 
@@ -123,7 +128,9 @@ class ExpiryHeap:
 
     def pop_until(self, time: int) -> tuple[Longs, Ints]:
         """Serials and slots of all entries due by `time`, earliest first."""
-        found: list[tuple[Longs, Ints]] = [(np.zeros(0, np.int64), np.zeros(0, np.int32))]
+        if not len(self) or self._times[0] > time:
+            return _NOTHING
+        found: list[tuple[Longs, Ints]] = []
         room = 64
         while len(self) and self._times[0] <= time:
             serials, slots = np.empty(room, np.int64), np.empty(room, np.int32)

@@ -52,7 +52,7 @@ def score_of_key(exponent: int, mantissa: float, clock: int, half_life: int) -> 
     power = exponent - clock // half_life
     if power < _TINY:
         return 0.0
-    return math.ldexp(mantissa, power) * 2.0 ** (-(clock % half_life) / half_life)
+    return math.ldexp(mantissa, int(power)) * 2.0 ** (-(clock % half_life) / half_life)
 
 
 @kernel
