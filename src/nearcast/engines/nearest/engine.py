@@ -178,7 +178,7 @@ class NearestEngine(KeptEngine):
         arrivals = batch.steps.arrivals
         slots = np.unique(self._pairs_of(batch.steps, batch.messages, EventRange(0, 1))).astype(np.int32)
         found = Found(slots, np.empty(slots.size))
-        n = verify_candidates(batch, 0, int(arrivals[0]), slots.size, self.results.layout, found)
+        n = verify_candidates(batch, 0, arrivals[0], slots.size, self.results.layout, found)
         self._n_verified += slots.size
         return slots[:n], found.ranks[:n]
 
