@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -245,6 +246,117 @@ def backlog(folder: Path, scale: float) -> tuple[str, Figures]:
     }  # fmt: skip
 
 
+def driver_memory(folder: Path, scale: float) -> tuple[str, Figures]:
+    """A batch of 2,000,000 subscriptions and a few messages: how much this process and Java's heap grow by."""
+    import nearcast.spark as ns
+
+    n = int(2_000_000 * scale)
+    small, large = Data(_inside(folder, "small"), 1_000, 1_000), Data(_inside(folder, "large"), 1_000, n)
+    spark = session(folder)
+    runtime = spark.sparkContext._jvm.java.lang.Runtime.getRuntime()
+
+    def answered(data: Data) -> dict[str, float]:
+        store = (folder / f"store-{data.asked.num_rows}").as_uri()
+        told = spark.readStream.schema(ns_messages()).parquet(str(data.told_at))
+        asked = spark.readStream.schema(spark.read.parquet(str(data.asked_at)).schema).parquet(str(data.asked_at))
+        answers = ns.answers(told, asked, space=data.space, window=Window(count=100_000), store=store)
+        writer = answers.writeStream.option("checkpointLocation", str(folder / f"c-{data.asked.num_rows}"))
+        query = writer.format("noop").trigger(availableNow=True).start()
+        query.awaitTermination()
+        for _ in range(3):
+            spark.sparkContext._jvm.System.gc()
+        status = Path("/proc/self/status").read_text()
+        own = int(status.split("VmRSS:")[1].split()[0]) / 1024
+        return {"python_mb": own, "java_mb": (runtime.totalMemory() - runtime.freeMemory()) / 2**20}
+
+    answered(small)
+    data_bytes = large.asked.nbytes / 2**20
+    before = answered(Data(_inside(folder, "again"), 1_000, 1_001))
+    after = answered(large)
+    spark.stop()
+    grown = {name: round(after[name] - before[name], 1) for name in after}
+    return "less than 100 MB", {**grown, "subscriptions": n, "subscriptions_mb": round(data_bytes, 1)}
+
+
+def restart(folder: Path, scale: float) -> tuple[str, Figures]:
+    """`nearcast run` with 1,000,000 subscriptions is killed, and started again: how long until its next batch."""
+    n = int(1_000_000 * scale)
+    data = Data(folder, 400_000, n, files=4)
+    words = [
+        "run", "--messages", str(data.told_at), "--subscriptions", str(data.asked_at), "--batch-rows", "20000",
+        f"--space={','.join(map(str, data.space.bounds))}", "--window-count", "100000", "--out", str(folder / "out"),
+    ]  # fmt: skip
+    told: list[tuple[float, str]] = []
+    first = _watched(words, told)
+    _until(lambda: len(_metrics(folder)) >= 12, first)
+    first.kill()
+    first.wait()
+    n_before = len(_metrics(folder))
+    told.clear()
+    began = time.monotonic()
+    second = _watched(words, told)
+    _until(lambda: len(_metrics(folder)) > n_before, second)
+    ready = time.monotonic()
+    up = next((at for at, line in told if "reading" in line), began)
+    second.kill()
+    second.wait()
+    line = _metrics(folder)[n_before]
+    return "at most 20 s after Spark is up", {
+        "seconds": round(ready - up, 2), "spark_up_s": round(up - began, 2), "restores": line["restores"],
+        "shard_seconds": line["shard_seconds"], "subscriptions": n,
+    }  # fmt: skip
+
+
+def demo(folder: Path, scale: float) -> tuple[str, Figures]:
+    """`nearcast demo`, warm: how long until its first batch is done, and all."""
+    times = []
+    for number in range(3):
+        told: list[tuple[float, str]] = []
+        began = time.monotonic()
+        with Spent() as spent:
+            made = _watched(["demo", "--out", str(folder / "demo")], told)
+            made.wait()
+        if made.returncode:
+            raise WrongAnswer(str(told))
+        first = next(at for at, line in told if " rows, batch 1/" in line)
+        if number:
+            times.append((first - began, spent.seconds))
+    return "no slower than at 4ddbeeb", {
+        "first_batch_s": round(min(first for first, _ in times), 2), "seconds": round(min(all for _, all in times), 2),
+    }  # fmt: skip
+
+
+def _inside(folder: Path, name: str) -> Path:
+    (folder / name).mkdir()
+    return folder / name
+
+
+def _watched(words: list[str], told: list[tuple[float, str]]) -> subprocess.Popen[str]:
+    """A command of ours under way; what it says goes to `told` with the time."""
+    command = [sys.executable, "-m", "nearcast.cli.main", *words]
+    made = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert made.stdout is not None
+    lines = made.stdout
+
+    def listen() -> None:
+        told.extend((time.monotonic(), line) for line in lines)
+
+    threading.Thread(target=listen, daemon=True).start()
+    return made
+
+
+def _metrics(folder: Path) -> list[dict[str, Any]]:
+    place = folder / "out" / "metrics.jsonl"
+    return [json.loads(line) for line in place.read_text().splitlines()] if place.exists() else []
+
+
+def _until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    while not holds():
+        if process.poll() is not None:
+            raise WrongAnswer(f"the run ended with code {process.returncode}")
+        time.sleep(0.02)
+
+
 def _command(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "nearcast.cli.main", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -267,6 +379,9 @@ BARS: dict[str, Callable[[Path, float], tuple[str, Figures]]] = {
     "match": matching,
     "micro": micro_batches,
     "backlog": backlog,
+    "memory": driver_memory,
+    "restart": restart,
+    "demo": demo,
 }
 
 if __name__ == "__main__":

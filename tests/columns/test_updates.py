@@ -6,28 +6,27 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from nearcast.columns.updates import Origin, Updates
+from nearcast.columns.ids import IdColumn
+from nearcast.columns.updates import Origin, UpdateColumns, Updates
 from nearcast.errors import SetupError
 from nearcast.model.update import Reject, Update
+from nearcast.text.strings import arrow_bytes
 
 SOME = [Update("ann", 1, "-", 0.5, 7), Update("bob", 2, "+", None, 8)]
 
 
 def some_updates(rejects: tuple[Reject, ...] = ()) -> Updates:
-    return Updates.of(
-        pa.array(["ann", "bob"]),
-        pa.array([1, 2]),
-        np.array([-1, 1], np.int32),
-        np.array([0.5, np.nan]),
-        np.array([7, 8]),
-        rejects,
-    )
+    ids = IdColumn(*arrow_bytes(pa.array(["ann", "bob"]))), IdColumn(np.array([1, 2]), None)
+    told = UpdateColumns(*ids, np.array([-1, 1], np.int32), np.array([0.5, np.nan]), np.array([7, 8]))
+    return Updates(told, rejects, origin=Origin(np.zeros(2, np.int64), np.zeros(2, np.int64)))
 
 
 def test_updates_are_iterated_counted_and_given_as_arrow() -> None:
     updates = some_updates()
     assert list(updates) == SOME
     assert list(updates) == SOME, "again"
+    assert updates[1] == SOME[1]
+    assert list(updates) == SOME, "from Arrow"
     assert len(updates) == 2
     assert updates.rejects == []
     assert updates.to_arrow().to_pylist() == [
@@ -76,7 +75,8 @@ def test_where_updates_come_from() -> None:
 def test_updates_are_shown_in_short() -> None:
     names = pa.array(["<b>", "a\nb", "x" * 40, *("more" for _ in range(12))])
     n = len(names)
-    updates = Updates.of(names, names, np.ones(n, np.int32), np.full(n, 0.1234567), np.zeros(n, np.int64))
+    ids = IdColumn(*arrow_bytes(names))
+    updates = Updates(UpdateColumns(ids, ids, np.ones(n, np.int32), np.full(n, 0.1234567), np.zeros(n, np.int64)))
     lines = repr(updates).splitlines()
     assert len(lines) == 1 + 1 + 10 + 1
     assert lines[-1] == "... 5 more"

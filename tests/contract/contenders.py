@@ -123,13 +123,13 @@ def stream(seed: int, contender: Contender, n_events: int) -> tuple[Setting, lis
 
 
 class Town:
-    """Many seeded queries and messages of a hundred words, anywhere and on a grid."""
+    """Many seeded queries and messages of a hundred words, or as many as asked for, anywhere and on a grid."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, n_words: int = 100) -> None:
         self.random = random.Random(seed)
         self.ground = Ground((0, 0, 16, 16), "euclidean")
-        self.words = [f"word{n}" for n in range(100)]
-        self.shares = [1 / (n + 1) for n in range(100)]
+        self.words = [f"word{n}" for n in range(n_words)]
+        self.shares = [1 / (n + 1) for n in range(n_words)]
 
     @property
     def space(self) -> nc.Space:

@@ -420,8 +420,17 @@ class Broker(Questions):
     def _publish_all(self, messages: Any, progress: Progress, updating: bool) -> Updates:
         if is_a(messages, Message | Mapping):
             message = checked_message(messages, self.space, self._live.table.ids.type)
-            return self._publish([message], updating, single=True)
+            updates = self._publish_one(message, updating)
+            return self._publish([message], updating, single=True) if updates is None else updates
         return self._in_turn("messages", messages, lambda part, work: self._publish(part, updating, work), progress)
+
+    def _publish_one(self, message: Message, updating: bool) -> Updates | None:
+        """Take in a single message by the short way; None, and nothing has happened, if it must go the long one."""
+        if message.ts is not None:
+            self._time_unit.look_at(message.ts)
+        with self._guard.applying("update" if updating else "publish"):
+            steps = self._live.admit_one(message, updating)
+            return None if steps is None else self._take(steps, steps.rows)
 
     def _publish(self, messages: Any, updating: bool, work: Work = UNWATCHED, single: bool = False) -> Updates:
         batch = decode_messages(messages, self.space, self._live.table.ids.type)
@@ -465,13 +474,16 @@ class Broker(Questions):
         emitted = []
         for kind, engine in self._engines.items():
             changes = engine.publish(steps)
-            clocks = steps.clocks[changes.events] if engine.keeps_results else None
-            emitted.append((kind, self._in_order(kind, changes, clocks)))
+            if changes.slots.size:
+                clocks = steps.clocks[changes.events] if engine.keeps_results else None
+                emitted.append((kind, self._in_order(kind, changes, clocks)))
         updates = self._updates(emitted, clocks=steps.clocks, rows=rows)
         ended = self._registry.ended(self._live.clock)
         if ended.size:
             updates.ended = self._registry.ids.to_arrow(ended).to_pylist()
             self._end(ended)
+        if self.window is None and not len(self._tables[Kind.NEAREST]):  # only these keep messages then
+            self._live.forget_arrivals(steps)
         self._live.release(steps)
         self._vacuum.sweep()
         return updates

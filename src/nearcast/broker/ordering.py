@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nearcast.broker.registry import Registry
-from nearcast.columns.arena import Floats, Ints, Longs, ranges
+from nearcast.columns.arena import Array, Longs, ranges
 from nearcast.columns.message_table import MessageTable
 from nearcast.columns.subscription_tables import PointTable, WithinTable
-from nearcast.columns.updates import Origin, Updates
+from nearcast.columns.updates import Origin, UpdateColumns, Updates
 from nearcast.engines.contract import Changes, together
 from nearcast.jit import kernel
 from nearcast.model.kinds import Kind
@@ -18,13 +19,37 @@ from nearcast.model.update import Reject
 from nearcast.window.recency import faded_rows, order_numbers
 
 NEARER_IS_BETTER = {Kind.NEAREST}
+_FEW = 512  # changes that one kernel orders
+
+
+class ChangeRows(NamedTuple):
+    """What the order of changes depends on besides events and slots."""
+
+    changes: Changes
+    stored: Array  # MESSAGE[]: rows of messages
+    rank: float  # +1.0 if a higher score is better, -1.0 if a lower one is
 
 
 @kernel
-def sort_groups(starts: Longs, signs: Ints, ranks: Floats, sequences: Longs, order: Longs) -> None:
-    """Sort the rows order[starts[g]:starts[g + 1]] of every group: lower sign, higher rank, higher sequence first.
+def is_before(given: ChangeRows, row: int, other: int) -> Any:
+    """Of one subscription in one event: lower sign, better score, higher sequence first.
 
-    A shell sort, since groups are short. A rank that is NaN is neither higher nor lower than any other.
+    A score that is NaN is neither better nor worse than any other.
+    """
+    changes = given.changes
+    if changes.signs[row] != changes.signs[other]:
+        return changes.signs[row] < changes.signs[other]
+    a, b = given.rank * changes.scores[row], given.rank * changes.scores[other]
+    if a > b or a < b:
+        return a > b
+    return given.stored[changes.messages[row]].sequence > given.stored[changes.messages[other]].sequence
+
+
+@kernel
+def sort_groups(given: ChangeRows, starts: Longs, order: Longs) -> None:
+    """Sort the rows order[starts[g]:starts[g + 1]] of every group, which is a subscription in an event.
+
+    A shell sort, since groups are short.
     """
     for group in range(starts.size - 1):
         lo, hi = starts[group], starts[group + 1]
@@ -35,20 +60,43 @@ def sort_groups(starts: Longs, signs: Ints, ranks: Floats, sequences: Longs, ord
             for i in range(lo + gap, hi):
                 row = order[i]
                 j = i
-                while j >= lo + gap:
-                    other = order[j - gap]
-                    if signs[row] != signs[other]:
-                        first = signs[row] < signs[other]
-                    elif ranks[row] > ranks[other] or ranks[row] < ranks[other]:
-                        first = ranks[row] > ranks[other]
-                    else:
-                        first = sequences[row] > sequences[other]
-                    if not first:
-                        break
-                    order[j] = other
+                while j >= lo + gap and is_before(given, row, order[j - gap]):
+                    order[j] = order[j - gap]
                     j -= gap
                 order[j] = row
             gap //= 3
+
+
+@kernel
+def sort_few(given: ChangeRows, order: Longs) -> bool:
+    """Write all rows in order, by event and slot first; returns False if that is the order they have."""
+    events, slots = given.changes.events, given.changes.slots
+    n, moved = order.size, False
+    for i in range(n):
+        order[i] = i
+    gap = 1
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, n):
+            row = order[i]
+            j = i
+            while j >= gap:
+                other = order[j - gap]
+                if events[row] != events[other]:
+                    first = events[row] < events[other]
+                elif slots[row] != slots[other]:
+                    first = slots[row] < slots[other]
+                else:
+                    first = is_before(given, row, other)
+                if not first:
+                    break
+                order[j] = other
+                j -= gap
+                moved = True
+            order[j] = row
+        gap //= 3
+    return moved
 
 
 def in_order(
@@ -65,23 +113,27 @@ def in_order(
     n = changes.slots.size
     if n == 0:
         return changes
-    ranks = -changes.scores if kind in NEARER_IS_BETTER else changes.scores
+    told = changes
     if isinstance(table, PointTable) and table.fades:
         half_lives, ts = table.half_lives_of(changes.slots), messages.layout.rows["ts"][changes.messages]
-        ranks = order_numbers(changes.scores, ts, half_lives)
-        changes = changes._replace(scores=faded_rows(changes.scores, ts, clocks, half_lives))
+        told = changes._replace(scores=faded_rows(changes.scores, ts, clocks, half_lives))
+        changes = changes._replace(scores=order_numbers(changes.scores, ts, half_lives))
     if n == 1:
-        return changes
+        return told
+    given = ChangeRows(changes, messages.layout.rows, -1.0 if kind in NEARER_IS_BETTER else 1.0)
+    if n <= _FEW:
+        order = np.empty(n, np.int64)
+        return told.take(order) if sort_few(given, order) else told
     keys = changes.events.astype(np.int64) << 32 | changes.slots
     steps = np.diff(keys)
     if (steps > 0).all():
-        return changes
+        return told
     runs = np.append(0, np.flatnonzero(steps) + 1)
     if runs.size == n:
         order = np.argsort(keys)
         keys = keys[order]
         if (np.diff(keys) > 0).all():  # each subscription hears of one message in each event
-            return changes.take(order)
+            return told.take(order)
         runs = np.append(0, np.flatnonzero(np.diff(keys)) + 1)
     elif (np.diff(keys[runs]) <= 0).any():
         by_key = np.argsort(keys[runs])
@@ -89,9 +141,8 @@ def in_order(
         runs = np.append(0, np.flatnonzero(np.diff(keys[order])) + 1)
     else:
         order = np.arange(n)
-    sequences = messages.layout.rows["sequence"][changes.messages]
-    sort_groups(np.append(runs, n), changes.signs, ranks, sequences, order)
-    return changes.take(order)
+    sort_groups(given, np.append(runs, n), order)
+    return told.take(order)
 
 
 def to_updates(
@@ -113,17 +164,18 @@ def to_updates(
     if len(emitting) > 1:
         numbers = np.concatenate([table.numbers.take(them.slots) for table, them in emitting])
         changes = together([them for _, them in emitting])
-        order = np.argsort(changes.events, kind="stable")  # runs that are in order already: a merge
-        numbers, changes = numbers[order], changes.take(order)
-    return Updates.of(
-        registry.ids.to_arrow(numbers),
-        messages.ids.to_arrow(changes.messages),
+        if clocks.size > 1:
+            order = np.argsort(changes.events, kind="stable")  # runs that are in order already: a merge
+            numbers, changes = numbers[order], changes.take(order)
+    told = UpdateColumns(
+        registry.ids.column(numbers),
+        messages.ids.column(changes.messages),
         changes.signs,
         changes.scores,
         clocks.take(changes.events),
-        rejects,
-        Origin(
-            changes.events.astype(np.int64) if rows is None else rows.take(changes.events),
-            messages.layout.rows["sequence"][changes.messages],  # `take` would copy the whole column first
-        ),
     )
+    origin = Origin(
+        changes.events.astype(np.int64) if rows is None else rows.take(changes.events),
+        messages.layout.rows["sequence"][changes.messages],  # `take` would copy the whole column first
+    )
+    return Updates(told, rejects, origin=origin)

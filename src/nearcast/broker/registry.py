@@ -115,13 +115,18 @@ class Registry:
 
     def in_order(self) -> Ints:
         """The numbers of all subscriptions, in the order of their registration."""
-        numbers = self.ids.keys.numbers()
+        return self.ordered(self.ids.keys.numbers())
+
+    def ordered(self, numbers: Ints) -> Ints:
+        """These subscriptions in the order of their registration."""
         ordered: Ints = numbers[np.argsort(self._serials[numbers])]
         return ordered
 
     def ended(self, clock: int) -> Ints:
         """Numbers of the subscriptions whose time is over; they are told once."""
         serials, numbers = self._expiries.pop_until(clock)
+        if not numbers.size:
+            return numbers
         still: Ints = numbers[self._serials[numbers] == serials]
         return still
 

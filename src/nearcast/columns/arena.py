@@ -114,6 +114,12 @@ class Ragged:
         self.used += total
         return starts
 
+    def make_room(self, n: int) -> None:
+        """Room for `n` more entries."""
+        for name, pool in self.pools.items():
+            if self.used + n > pool.size:
+                self.pools[name] = with_room(pool, self.used + n)
+
     def drop(self, lengths: Array) -> None:
         """Rows of these lengths are owned by nobody now."""
         self.dead += int(lengths.sum())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +13,14 @@ from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.arrow_rows import is_sound
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import identity, is_a
+from nearcast.text.key_kernels import BLOCK
 from nearcast.text.key_table import Keys
-from nearcast.text.strings import arrow_bytes
+from nearcast.text.strings import arrow_bytes, strings_to_arrow
 
 IdBytes = tuple[Array, Longs]  # uint8 data and int64 starts: row i is data[starts[i]:starts[i + 1]]
 
 _INTEGER_BYTES = 8
+_MOST_BYTES = 256  # of an id that is spelled alone
 
 
 def id_type(value: str | int) -> str:
@@ -82,12 +85,42 @@ def group_ids(ids: IdBytes) -> Ints:
     return Keys(ids[1].size, ids[0].size).add_many(*ids)
 
 
+class OneKey(NamedTuple):
+    """The bytes of one id, and scratch to file it."""
+
+    data: Array  # uint8[]
+    starts: Longs  # int64[2]
+    near: Longs  # int64[BLOCK + 1]
+    number: Ints  # int32[1]: out
+
+
+class IdColumn(NamedTuple):
+    """Ids of some rows, as plain memory until somebody asks for more."""
+
+    data: Array  # int64[n]; or uint8[], the bytes of strings
+    starts: Longs | None  # of strings: int64[n + 1]
+
+    def to_arrow(self) -> pa.Array:
+        return pa.array(self.data) if self.starts is None else strings_to_arrow(self.data, self.starts)
+
+    def to_list(self) -> list[Any]:
+        if self.starts is None:
+            return self.data.tolist()  # type: ignore[no-any-return]
+        raw = self.data.tobytes()
+        return [raw[lo:hi].decode() for lo, hi in pairwise(self.starts.tolist())]
+
+
 class Ids:
     """The ids of one table: id <-> slot, over flat arrays."""
 
     def __init__(self) -> None:
         self.keys = Keys()
         self.type: str | None = None  # fixed by the first id that is accepted
+        self._bytes = bytearray(_MOST_BYTES)
+        self.one = OneKey(  # the id that was spelled last
+            np.frombuffer(self._bytes, np.uint8), np.zeros(2, np.int64), np.zeros(BLOCK + 1, np.int64),
+            np.zeros(1, np.int32),
+        )  # fmt: skip
         self._integers = np.zeros(0, dtype=np.int64)  # by slot: read at once what lies two steps away in the keys
 
     def add_many(self, ids: IdBytes) -> Ints:
@@ -108,10 +141,32 @@ class Ids:
             self._integers[slots] = ids[0].view("<i8")
         return slots
 
+    def spell(self, value: str | int) -> bool:
+        """Write an id of the type that is here to `one`; False if it is too long for that."""
+        raw = value.to_bytes(_INTEGER_BYTES, "little", signed=True) if isinstance(value, int) else value.encode()
+        n = len(raw)
+        if n > _MOST_BYTES:
+            return False
+        self._bytes[:n] = raw
+        self.one.starts[1] = n
+        return True
+
+    def find_spelled(self) -> int:
+        """Slot of the id that was spelled last, or -1."""
+        return self.keys.find_one(self.one.data, int(self.one.starts[1]))
+
+    def remember_one(self, slot: int) -> None:
+        """The id that was spelled last has this slot."""
+        if self.type == "integer":
+            self._integers = with_room(self._integers, self.keys.capacity)
+            self._integers[slot] = int.from_bytes(self._bytes[:_INTEGER_BYTES], "little", signed=True)
+
     def find(self, value: Any) -> int:
         """Slot of an id, or -1."""
         plain = self._plain(value)
-        return -1 if plain is None else int(self.keys.find_many(*id_bytes([plain]))[0])
+        if plain is None:
+            return -1
+        return self.find_spelled() if self.spell(plain) else int(self.keys.find_many(*id_bytes([plain]))[0])
 
     def is_called(self, slot: int, value: Any) -> bool:
         """Is this the id of the slot?"""
@@ -131,11 +186,15 @@ class Ids:
         """The type of the ids as `to_arrow` gives them."""
         return pa.int64() if self.type == "integer" else pa.string()
 
+    def column(self, slots: Ints) -> IdColumn:
+        """The ids of these slots."""
+        if self.type == "integer":
+            return IdColumn(self._integers.take(slots), None)
+        return IdColumn(*self.keys.take(slots))
+
     def to_arrow(self, slots: Ints) -> pa.Array:
         """The ids of these slots, as they were given."""
-        if self.type == "integer":
-            return pa.array(self._integers.take(slots))
-        return self.keys.to_arrow_strings(slots)
+        return self.column(slots).to_arrow()
 
     def value(self, slot: int) -> str | int:
         """The id of one slot."""

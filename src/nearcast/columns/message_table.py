@@ -9,11 +9,13 @@ import numpy as np
 from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, State, ranges, record, starts_of, with_room
 from nearcast.columns.decode_messages import MessageBatch
 from nearcast.columns.fields.values import FieldLayout, FieldValues
-from nearcast.columns.ids import Ids
+from nearcast.columns.ids import Ids, OneKey
 from nearcast.columns.pattern_rows import OrderLayout, PatternInput, expand_rows
 from nearcast.columns.times import FOREVER
 from nearcast.columns.tokens import Order
 from nearcast.jit import NEED_ROOM, kernel
+from nearcast.text.key_kernels import KeysLayout, replace_many, store_many
+from nearcast.text.one_text import N_DISTINCT, N_IN_ORDER, OneText, TextRoom
 from nearcast.text.vocabulary import Terms, Vocabulary
 from nearcast.text.words import Words
 
@@ -71,6 +73,70 @@ def measured(rows: Array, words: Ragged, idf: Floats) -> tuple[Floats, Floats]:
     return norms, weights
 
 
+class StoredArrays(NamedTuple):
+    """The arrays of a message table; there is room for one more row."""
+
+    rows: Array  # MESSAGE[]
+    order_rows: Array  # ORDER[]
+    terms: Ints
+    counts: Ints
+    order: Ints
+
+
+class NewRow(NamedTuple):
+    """A message that was admitted."""
+
+    sequence: int
+    ts: int
+    expires_at: int
+    term_start: int
+    order_start: int
+    n_order: int
+    n_terms: int
+    x: float
+    y: float
+
+
+@kernel
+def store_message(
+    keys: KeysLayout, key: OneKey, unique: bool, stored: StoredArrays, text: TextRoom, idf: Floats, new: NewRow
+) -> Any:
+    """Store a message whose text was encoded; returns its slot, or NEED_ROOM with nothing changed."""
+    if unique:
+        done = replace_many(keys, key.data, key.starts, 0, key.near, key.number)
+    else:
+        done = store_many(keys, key.data, key.starts, 0, key.number)
+    if done == 0:
+        return NEED_ROOM
+    slot = key.number[0]
+    square, weight = 0.0, 0.0
+    for i in range(new.n_terms):
+        term, count = text.terms[i], text.repeats[i]
+        stored.terms[new.term_start + i], stored.counts[new.term_start + i] = term, count
+        value = count * idf[term]
+        square += value * value
+        weight += idf[term]
+    for i in range(new.n_order):
+        stored.order[new.order_start + i] = text.in_order[i]
+    order, row = stored.order_rows[slot], stored.rows[slot]
+    order.start, order.n = new.order_start, new.n_order
+    row.sequence, row.x, row.y, row.ts, row.expires_at = new.sequence, new.x, new.y, new.ts, new.expires_at
+    row.withdrawn_by, row.norm, row.weight = FOREVER, square**0.5, weight
+    row.term_start, row.n_terms = new.term_start, new.n_terms
+    return slot
+
+
+@kernel
+def free_rows(rows: Array, order_rows: Array, slots: Ints) -> tuple[int, int]:
+    """Mark rows as free; returns how many entries of words, and of their order, nobody owns any more."""
+    n_terms, n_order = 0, 0
+    for slot in slots:
+        n_terms += rows[slot].n_terms
+        n_order += abs(order_rows[slot].n)
+        rows[slot].sequence = 0
+    return n_terms, n_order
+
+
 class MessageTable:
     """Messages by slot: their ids, places, times and words."""
 
@@ -82,6 +148,7 @@ class MessageTable:
         self._words = Ragged(terms=np.int32, counts=np.int32)
         self._fields = FieldValues(vocabulary)
         self._order_rows = np.zeros(0, dtype=ORDER)
+        self.one_text = OneText(vocabulary)
         self._stems = vocabulary.analysis.analyzer.stemmer is not None
         self._order = Ragged(order=np.int32, surfaces=np.int32) if self._stems else Ragged(order=np.int32)
 
@@ -161,6 +228,31 @@ class MessageTable:
             self._fields.store(slots, fields, self.ids.keys.capacity)
         return slots
 
+    def store_one(self, x: float, y: float, sequence: int, ts: int, expires_at: int) -> int:
+        """Store a message whose id was just spelled, and whose text was just encoded; returns its slot."""
+        room = self.one_text.room
+        n_order, n_terms = int(room.counts[N_IN_ORDER]), int(room.counts[N_DISTINCT])
+        words, order = self._words, self._order
+        words.make_room(n_terms)
+        order.make_room(n_order)
+        n = self.ids.keys.capacity + 1
+        if n > self._rows.size or n > self._order_rows.size:
+            self._rows, self._order_rows = with_room(self._rows, n), with_room(self._order_rows, n)
+        stored = StoredArrays(
+            self._rows, self._order_rows, words.pools["terms"], words.pools["counts"], order.pools["order"]
+        )
+        new = NewRow(sequence, ts, expires_at, words.used, order.used, n_order, n_terms, x, y)
+        ids = self.ids
+        while True:
+            slot = store_message(ids.keys.layout, ids.one, self._unique_ids, stored, room, self.vocabulary.idf, new)
+            if slot != NEED_ROOM:
+                break
+            ids.keys.grow(int(ids.one.starts[1]))
+        words.used += n_terms
+        order.used += n_order
+        ids.remember_one(slot)
+        return int(slot)
+
     def _make_room(self) -> None:
         self._rows = with_room(self._rows, self.ids.keys.capacity)
         self._order_rows = with_room(self._order_rows, self.ids.keys.capacity)
@@ -224,10 +316,11 @@ class MessageTable:
         """Forget messages; their slots may be used again."""
         if not slots.size:
             return
-        self._words.drop(self._rows["n_terms"][slots])
-        self._fields.free(slots)
-        self._order.drop(np.abs(self._order_rows["n"][slots]))
-        self._rows["sequence"][slots] = 0
+        n_terms, n_order = free_rows(self._rows, self._order_rows, slots)
+        self._words.dead += n_terms
+        self._order.dead += n_order
+        if self._fields.any:
+            self._fields.free(slots)
         self.ids.keys.free_many(slots)
         if self._words.wasteful:
             live = self.live_slots

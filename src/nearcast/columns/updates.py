@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.columns.arena import Floats, Ints, Longs
+from nearcast.columns.ids import IdColumn
 from nearcast.columns.shown import html_table, text_table, to_pandas, to_polars
 from nearcast.model.update import Reject, Update
 
@@ -58,6 +59,27 @@ def _scores(scores: Floats) -> pa.Array:
     return pa.nulls(scores.size, pa.float64()) if missing.all() else pa.array(scores, mask=missing)
 
 
+class UpdateColumns(NamedTuple):
+    """Updates as plain memory, of which Arrow or objects are made when somebody asks."""
+
+    subscriptions: IdColumn
+    messages: IdColumn
+    signs: Ints
+    scores: Floats  # NaN: none
+    ts: Longs
+
+    def to_arrow(self) -> pa.Table:
+        subscriptions, messages = self.subscriptions.to_arrow(), self.messages.to_arrow()
+        columns = [subscriptions, messages, _signs(self.signs), _scores(self.scores), pa.array(self.ts)]
+        return pa.Table.from_arrays(columns, schema=_schema(subscriptions.type, messages.type))
+
+    def to_rows(self) -> Iterator[Update]:
+        signs: list[Any] = ["+" if sign > 0 else "-" for sign in self.signs.tolist()]
+        scores = [None if score != score else score for score in self.scores.tolist()]
+        ids = self.subscriptions.to_list(), self.messages.to_list()
+        return (Update(*row) for row in zip(*ids, signs, scores, self.ts.tolist(), strict=True))
+
+
 class Updates:
     """What changed, in order; which rows of the batch were refused, which were late, with the reason; and who ended.
 
@@ -79,13 +101,13 @@ class Updates:
 
     def __init__(
         self,
-        table: pa.Table,
+        told: pa.Table | UpdateColumns,
         rejects: Sequence[Reject] = (),
         late: Sequence[Reject] = (),
         ended: Sequence[str | int] = (),
         origin: Origin = _NOWHERE,
     ) -> None:
-        self._table = table
+        self._told = told
         self._origin = origin
         self.rejects = list(rejects)
         self.late = list(late)
@@ -101,23 +123,11 @@ class Updates:
         """No change at all, of ids of these types."""
         return cls(_nothing(subscription_ids, message_ids), rejects)
 
-    @classmethod
-    def of(
-        cls,
-        subscriptions: pa.Array,
-        messages: pa.Array,
-        signs: Ints,
-        scores: Floats,
-        ts: Longs,
-        rejects: Sequence[Reject] = (),
-        origin: Origin | None = None,
-    ) -> Updates:
-        """Updates from their columns; a score that is NaN is null."""
-        columns = [subscriptions, messages, _signs(signs), _scores(scores), pa.array(ts, type=pa.int64())]
-        if origin is None:
-            origin = Origin(*(np.zeros(signs.size, dtype=np.int64) for _ in range(2)))
-        table = pa.Table.from_arrays(columns, schema=_schema(subscriptions.type, messages.type))
-        return cls(table, rejects, origin=origin)
+    @property
+    def _table(self) -> pa.Table:
+        if isinstance(self._told, UpdateColumns):
+            self._told = self._told.to_arrow()
+        return self._told
 
     @classmethod
     def concat(cls, parts: Sequence[Updates], rejects: Sequence[Reject] = (), late: Sequence[Reject] = ()) -> Updates:
@@ -127,7 +137,7 @@ class Updates:
         if not said:
             return cls(_nothing(_STRING, _STRING), rejects, late)
         if len(said) == 1:
-            return cls(said[0]._table, rejects, late, ended, said[0]._origin)
+            return cls(said[0]._told, rejects, late, ended, said[0]._origin)
         origin = Origin(*(np.concatenate(column) for column in zip(*(part._origin for part in said), strict=True)))
         return cls(pa.concat_tables([part._table for part in said]), rejects, late, ended, origin)
 
@@ -146,7 +156,7 @@ class Updates:
             for rows in (self.rejects, self.late)
         )
         origin = self._origin._replace(events=self._origin.events + first)
-        return Updates(self._table, rejects, late, self.ended, origin)
+        return Updates(self._told, rejects, late, self.ended, origin)
 
     @property
     def event(self) -> Longs:
@@ -159,9 +169,11 @@ class Updates:
         return self._origin.sequences
 
     def __len__(self) -> int:
-        return int(self._table.num_rows)
+        return self._told.signs.size if isinstance(self._told, UpdateColumns) else int(self._told.num_rows)
 
     def __iter__(self) -> Iterator[Update]:
+        if isinstance(self._told, UpdateColumns):
+            return self._told.to_rows()
         columns = (self._table.column(name).to_pylist() for name in ("subscription", "message", "sign", "score", "ts"))
         return (Update(*row) for row in zip(*columns, strict=True))
 

@@ -27,6 +27,7 @@ from nearcast.text.key_kernels import (
     add_many,
     copy_many,
     find_many,
+    find_one,
     free_many,
     refile,
     replace_many,
@@ -83,6 +84,10 @@ class Keys:
         """The arrays, for kernels; ask again after every call that adds or frees."""
         return KeysLayout(self._slots, self._entries, self._arena, self._counters)
 
+    def find_one(self, data: Bytes, n_bytes: int) -> int:
+        """The number of the key that the first bytes of `data` are, or -1."""
+        return int(find_one(self.layout, data, 0, n_bytes))
+
     def find_many(self, data: Bytes, starts: Starts) -> Numbers:
         """The number of each key, -1 where there is none."""
         out = np.empty(len(starts) - 1, np.int32)
@@ -95,8 +100,7 @@ class Keys:
         near = np.empty(BLOCK + 1, np.int64)
         done = add_many(self.layout, data, starts, 0, near, out)
         while done < len(out):
-            self._grow_slots()
-            self._grow_entries(1, int(starts[done + 1] - starts[done]))
+            self.grow(int(starts[done + 1] - starts[done]))
             done = add_many(self.layout, data, starts, done, near, out)
         return out
 
@@ -109,8 +113,7 @@ class Keys:
         near = np.empty(BLOCK + 1, np.int64)
         done = replace_many(self.layout, data, starts, 0, near, out)
         while done < len(out):
-            self._grow_slots()
-            self._grow_entries(1, int(starts[done + 1] - starts[done]))
+            self.grow(int(starts[done + 1] - starts[done]))
             done = replace_many(self.layout, data, starts, done, near, out)
         return out
 
@@ -165,6 +168,11 @@ class Keys:
             np.asarray(state[name]) for name in ("slots", "entries", "arena", "counters")
         )
         return self
+
+    def grow(self, n_bytes: int) -> None:
+        """Make room for one more key of this many bytes, which can be found."""
+        self._grow_slots()
+        self._grow_entries(1, n_bytes)
 
     def _grow_slots(self) -> None:
         """Make room for one more key that can be found, by doubling if there is none."""

@@ -157,7 +157,7 @@ def tokenise(column: pa.Array | pa.ChunkedArray) -> Words:
     )
     state = np.zeros(4, np.int64)
     while True:
-        answer = split_many(_TABLE, data, starts, words, state)
+        answer = split_many(FOLD_TABLE, data, starts, words, state)
         if answer == MEETS_UNSEEN:
             _enter_block(int(state[CODE_POINT]))
         elif answer == MEETS_COMPLEX:
@@ -276,21 +276,21 @@ def _enter_block(point: int) -> None:
     """Enter the code points around `point` in the table; bytes before codes, since others may be reading."""
     global _folded_end
     with _entering:
-        if _TABLE.codes[point] != UNSEEN:
+        if FOLD_TABLE.codes[point] != UNSEEN:
             return
         for near in range(point - point % _BLOCK, point - point % _BLOCK + _BLOCK):
             meaning = _meaning(chr(near))
             if isinstance(meaning, bytes):
                 start, _folded_end = _folded_end, _folded_end + len(meaning)
                 assert len(meaning) < min(64, EXPANSION * len(chr(near).encode()) + 1), "folding grows past its bound"
-                _TABLE.folded[start:_folded_end] = np.frombuffer(meaning, np.uint8)
+                FOLD_TABLE.folded[start:_folded_end] = np.frombuffer(meaning, np.uint8)
                 meaning = start << 6 | len(meaning)
-            _TABLE.codes[near] = meaning
+            FOLD_TABLE.codes[near] = meaning
 
 
 _entering = threading.Lock()
-_folded_end = 1  # bytes of _TABLE.folded in use; none at 0, so that every offset gives a code above AS_IS
-_TABLE = FoldTable(
+_folded_end = 1  # bytes of FOLD_TABLE.folded in use; none at 0, so that every offset gives a code above AS_IS
+FOLD_TABLE = FoldTable(
     np.array([ord(chr(i).lower()) if chr(i).isalnum() else 0 for i in range(128)], np.uint8),
     np.zeros(0x110000, np.int32),
     np.zeros(1 << 16, np.uint8),  # all of Unicode 14 takes 17,063 bytes

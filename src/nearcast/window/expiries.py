@@ -96,6 +96,9 @@ def pop_many(heap: HeapLayout, until: int, serials: Longs, slots: Ints) -> int:
     return n
 
 
+_NOTHING: tuple[Longs, Ints] = np.zeros(0, np.int64), np.zeros(0, np.int32)
+
+
 class ExpiryHeap:
     """Times at which slots end."""
 
@@ -114,6 +117,8 @@ class ExpiryHeap:
 
     def make_room(self, n: int) -> None:
         """Make room for `n` more entries."""
+        if len(self) + n <= self._times.size:
+            return
         self._times, self._serials = with_room(self._times, len(self) + n), with_room(self._serials, len(self) + n)
         self._slots = with_room(self._slots, len(self) + n)
 
@@ -123,7 +128,9 @@ class ExpiryHeap:
 
     def pop_until(self, time: int) -> tuple[Longs, Ints]:
         """Serials and slots of all entries due by `time`, earliest first."""
-        found: list[tuple[Longs, Ints]] = [(np.zeros(0, np.int64), np.zeros(0, np.int32))]
+        if not len(self) or self._times[0] > time:
+            return _NOTHING
+        found: list[tuple[Longs, Ints]] = []
         room = 64
         while len(self) and self._times[0] <= time:
             serials, slots = np.empty(room, np.int64), np.empty(room, np.int32)
@@ -131,6 +138,16 @@ class ExpiryHeap:
             found.append((serials[:n], slots[:n]))
             room *= 2
         return np.concatenate([serials for serials, _ in found]), np.concatenate([slots for _, slots in found])
+
+    def due(self, time: int) -> Ints:
+        """Slots of all entries due by `time`, which stay; void ones too."""
+        found, level = [np.zeros(0, np.int32)], np.zeros(1, np.int64)
+        while level.size:  # an entry is due only if the one above it is
+            level = level[level < len(self)]
+            level = level[self._times[level] <= time]
+            found.append(self._slots[level])
+            level = np.concatenate([2 * level + 1, 2 * level + 2])
+        return np.concatenate(found)
 
     def keep(self, is_valid: Callable[[Longs, Ints], Array]) -> None:
         """Drop the entries that are not valid."""

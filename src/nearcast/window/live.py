@@ -7,7 +7,7 @@ the `Steps`; `release` then frees the slots of what has left.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from nearcast.columns.decode_messages import MessageBatch, encode_batch
 from nearcast.columns.ids import group_ids
 from nearcast.columns.message_table import MessageLayout, MessageTable
 from nearcast.columns.times import FOREVER, MISSING
-from nearcast.jit import allocating
+from nearcast.jit import allocating, kernel
+from nearcast.model.message import Message
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.window.expiries import TAIL, UNLIMITED, CountQueue, ExpiryHeap, expire_steps, queued
@@ -68,6 +69,45 @@ class Steps(NamedTuple):
         return self._replace(arrivals=self.withdrawn)
 
 
+class Arrival(NamedTuple):
+    """What becomes of one row, but for its id."""
+
+    status: int  # ADMITTED, LATE or TOO_FAR_AHEAD
+    ts: int
+    expires_at: int
+    clock: int  # after it
+
+
+@kernel
+def arrive(ts: int, expires: int, limits: Limits, clock: int) -> Arrival:
+    """Decide one row by its times."""
+    at = ts
+    if at == MISSING:
+        at = 0 if clock == UNSET else clock
+    elif clock != UNSET and clock < FOREVER - limits.max_ahead_ms and at > clock + limits.max_ahead_ms:
+        return Arrival(TOO_FAR_AHEAD, at, expires, clock)
+    now = max(clock, at)
+    ends = expires
+    if limits.age_ms != UNLIMITED and at < FOREVER - limits.age_ms:
+        ends = min(ends, at + limits.age_ms)
+    return Arrival(LATE if ends <= now else ADMITTED, at, ends, now)
+
+
+@kernel
+def lives(rows: Array, slot: int, last: int, clock: int, newest: int) -> Any:
+    """Does the message in a slot live?"""
+    return is_live(rows[slot], last, clock, newest)
+
+
+_NO_SLOTS: Ints = np.zeros(0, dtype=np.int32)
+
+
+def one_step() -> Steps:
+    """Room for a single event."""
+    longs, ints = [np.zeros(n, np.int64) for n in (1, 1, 1, 2)], [np.zeros(1, np.int32) for _ in range(2)]
+    return Steps(longs[0], ints[0], longs[1], longs[2], longs[3], _NO_SLOTS, ints[1])
+
+
 @allocating
 def admit_rows(
     given: GivenRows, messages: MessageLayout, limits: Limits, last: int, clock: int, out: Admission
@@ -78,20 +118,13 @@ def admit_rows(
     """
     newest = np.full(given.ts.size, -1, dtype=np.int64)  # by group: the last row admitted
     for row in range(given.ts.size):
-        at = given.ts[row]
-        if at == MISSING:
-            at = 0 if clock == UNSET else clock
-        elif clock != UNSET and clock < FOREVER - limits.max_ahead_ms and at > clock + limits.max_ahead_ms:
-            out.status[row] = TOO_FAR_AHEAD
+        arrival = arrive(given.ts[row], given.expires[row], limits, clock)
+        out.status[row] = arrival.status
+        if arrival.status == TOO_FAR_AHEAD:
             out.lasts[row], out.clocks[row] = last, clock
             continue
-        now = max(clock, at)
-        ends = given.expires[row]
-        if limits.age_ms != UNLIMITED and at < FOREVER - limits.age_ms:
-            ends = min(ends, at + limits.age_ms)
-        if ends <= now:
-            out.status[row] = LATE
-        else:
+        now = arrival.clock
+        if arrival.status == ADMITTED:
             if limits.unique_ids:
                 before, found = newest[given.groups[row]], given.found[row]
                 then = clock if given.updates else now
@@ -108,10 +141,9 @@ def admit_rows(
                     out.lasts[row], out.clocks[row] = last, clock
                     continue
                 newest[given.groups[row]] = row
-            out.status[row] = ADMITTED
             last += 1
         clock = now
-        out.ts[row], out.expires_at[row] = at, ends
+        out.ts[row], out.expires_at[row] = arrival.ts, arrival.expires_at
         out.lasts[row], out.clocks[row] = last, clock
 
 
@@ -138,6 +170,8 @@ class LiveMessages:
         self._queue = CountQueue(np.zeros(0, dtype=np.int32), np.zeros(2, dtype=np.int64))
         self._expiries = ExpiryHeap()
         self._expired = np.zeros(0, dtype=np.int32)  # scratch
+        self._one = one_step()
+        self._takes_one = vocabulary.analysis.analyzer.is_plain
 
     def decide(self, batch: MessageBatch, updates: bool = False) -> Admission:
         """What becomes of each row of a batch if it is taken in now; nothing changes."""
@@ -152,6 +186,18 @@ class LiveMessages:
         given = GivenRows(batch.ts, batch.expires, found, groups, updates)
         admit_rows(given, self.table.layout, self.limits, self.last, self.clock, out)
         return out
+
+    def leaving(self, last: int, clock: int) -> Ints:
+        """The messages that would leave in an event after which these are the newest sequence and the clock."""
+        if self.window is None:
+            return np.zeros(0, np.int32)
+        rows = self.table.layout.rows
+        counted = queued(self._queue)[: last - self.last]
+        slots = np.unique(np.concatenate([counted, self._expiries.due(clock)]))
+        own = rows[slots]
+        gone = (own["sequence"] <= last - self.limits.newest) | (own["expires_at"] <= clock)
+        left: Ints = slots[gone & (own["sequence"] > 0)]
+        return left
 
     def admit(self, batch: MessageBatch, updates: bool = False) -> tuple[Steps, Ints]:
         """Take in a batch; returns the events, and the status of each row. `release` must follow.
@@ -183,6 +229,40 @@ class LiveMessages:
         steps = self._steps(batch.rows[events], arrivals[events], out.lasts[events], out.clocks[events], withdrawn)
         return steps, status
 
+    def admit_one(self, message: Message, updates: bool = False) -> Steps | None:
+        """Take in a single message, as `admit` would; None, and nothing has happened, if it must go that way.
+
+        What is refused or late goes there, and what has no text, or fields. The arrays of the step are written again
+        by the next.
+        """
+        text, table = message.text, self.table
+        if text is None or message.fields or not self._takes_one or table.ids.type is None:
+            return None
+        ts = MISSING if message.ts is None else message.ts
+        arrival = arrive(ts, FOREVER if message.expires is None else message.expires, self.limits, self.clock)
+        if arrival.status != ADMITTED or not table.ids.spell(message.id):
+            return None
+        withdrawn = NOBODY
+        if self.limits.unique_ids:
+            found = table.ids.find_spelled()
+            then = self.clock if updates else arrival.clock
+            if found >= 0 and lives(table.layout.rows, found, self.last, then, self.limits.newest):
+                if not updates:
+                    return None
+                withdrawn = found
+        if table.one_text.encode(text) is None:
+            return None
+        last, step = self.last + 1, self._one
+        slot = table.store_one(message.lon, message.lat, last, arrival.ts, arrival.expires_at)
+        step.arrivals[0], step.lasts[0], step.clocks[0] = slot, last, arrival.clock
+        if self.window is not None:
+            self.index.add(table.layout, self.vocabulary.idf, step.arrivals)
+        if not updates:
+            return self._steps_of(step._replace(withdrawn=_NO_SLOTS))
+        step.withdrawn[0] = withdrawn
+        self._withdraw(step.withdrawn, step.lasts)
+        return self._steps_of(step)
+
     def _withdraw(self, slots: Ints, lasts: Longs) -> None:
         """Note that messages are withdrawn, each by the newest sequence after its event; NOBODY where none is."""
         self.withdraws = True
@@ -209,18 +289,22 @@ class LiveMessages:
         )  # fmt: skip
 
     def _steps(self, rows: Longs, arrivals: Ints, lasts: Longs, clocks: Longs, withdrawn: Ints) -> Steps:
-        n = rows.size
-        expired_start = np.zeros(n + 1, dtype=np.int64)
-        if self.window is not None and n:
+        expired_start = np.zeros(rows.size + 1, dtype=np.int64)
+        return self._steps_of(Steps(rows, arrivals, lasts, clocks, expired_start, self._expired, withdrawn))
+
+    def _steps_of(self, steps: Steps) -> Steps:
+        """The same with those who leave in each event; the clock moves."""
+        n = steps.rows.size
+        if not n:
+            return steps._replace(expired=_NO_SLOTS)
+        if self.window is not None:
             self._make_room(n)
-        steps = Steps(rows, arrivals, lasts, clocks, expired_start, self._expired, withdrawn)
-        if self.window is not None and n:
+            steps = steps._replace(expired=self._expired)
             expire_steps(
                 self.table.layout.rows, steps, self.limits.newest, self.last, self._queue, self._expiries.layout
             )
-        if n:
-            self.last, self.clock = int(lasts[-1]), int(clocks[-1])
-        return steps._replace(expired=self._expired[: expired_start[-1]].copy())
+        self.last, self.clock = int(steps.lasts[-1]), int(steps.clocks[-1])
+        return steps._replace(expired=self._expired[: steps.expired_start[-1]].copy())
 
     def _make_room(self, n: int) -> None:
         """Make room for `n` events: expiries, heap and queue."""
@@ -234,6 +318,10 @@ class LiveMessages:
             slots = with_room(self._queue.slots, 2 * (waiting.size + n))
             slots[: waiting.size] = waiting
             self._queue = CountQueue(slots, np.array([0, waiting.size]))
+
+    def forget_arrivals(self, steps: Steps) -> None:
+        """Without a window: free what arrived in these events, which nobody needs any more."""
+        self.table.free(steps.arrivals[steps.arrivals >= 0])
 
     def release(self, steps: Steps) -> None:
         """Free what left in these events; all engines have seen them."""

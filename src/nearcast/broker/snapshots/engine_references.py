@@ -8,7 +8,7 @@ import numpy as np
 
 from nearcast.broker.snapshots.references import Known, Mask, chain
 from nearcast.broker.snapshots.structure import require, spans, within
-from nearcast.columns.arena import Array, Longs, State, ranges
+from nearcast.columns.arena import Array, Longs, State, owned, ranges
 from nearcast.engines.blocks import N_CLASSES, USED, block_class, block_room, chain_length, cover_free, cover_taken
 from nearcast.engines.kept.layout import FREE_WAITING, N_BUFFERED, N_FREE_WAITING, N_TAKEN, N_TOUCHED, N_WAITING
 from nearcast.engines.nearest.aoiq import layout as ordered
@@ -18,6 +18,8 @@ from nearcast.engines.topk.dues import MOST_LEVEL
 from nearcast.engines.topk.layout import HIDDEN_BITS
 from nearcast.engines.within import layout as trees
 from nearcast.engines.within.arrays import class_of, class_room, cover_free_ranges
+from nearcast.engines.within.entries import count_clauses
+from nearcast.engines.within.leaf_block import rows_in_lines
 
 _RANKS = 2**31
 
@@ -296,11 +298,13 @@ def _check_leaves(own: Array, pools: dict[str, Array], n_slots: int, known: Know
 
 def _check_within(engine: State, known: Known) -> None:
     tree = engine["tree"]
-    arrays, used = tree["arrays"], known.subscriptions["within"]
+    arrays = tree["arrays"]
     heads, nodes, parts, leaves = (arrays[name] for name in ("heads", "nodes", "parts", "leaves"))
-    held, listed = arrays["held"], arrays["listed"]
+    blocks, listed = arrays["bytes"], arrays["listed"]
+    n_lines = blocks.size // (4 * trees.INTS_PER_LINE)
+    require(blocks.size == 4 * trees.INTS_PER_LINE * n_lines, "entries of within are missing")
     sizes = {
-        trees.N_NODES: nodes.size, trees.N_PARTS: parts.size, trees.N_LEAVES: leaves.size, trees.N_HELD: held.size,
+        trees.N_NODES: nodes.size, trees.N_PARTS: parts.size, trees.N_LEAVES: leaves.size, trees.N_LINES: n_lines,
         trees.N_LISTED: listed.size,
     }  # fmt: skip
     require(all(heads[at] == size for at, size in sizes.items()) and parts.size > 0, "counts of the tree differ")
@@ -310,24 +314,10 @@ def _check_within(engine: State, known: Known) -> None:
     require(order["first"] < _RANKS, "ranks out of range")
     within(order["ranks"][order["ranks"] != trees.UNRANKED], order["first"], "ranks", order["lowest"])
     require(arrays["highs"].size == arrays["lines"].size == parts.size, "parts are missing")
-    require(arrays["sides"].shape[1] == held.size, "entries of within are missing")
-    require(arrays["words"].size == trees.N_STEERING * held.size, "entries of within are missing")
     in_nodes, in_leaves, hung = _walk(tree["shadow"], nodes, parts, leaves)
     own, last = nodes[in_nodes], leaves[in_leaves]
     _check_ranges(heads, parts["child"], trees.FREE_PARTS, *_part_ranges(own, tree["shadow"]), "parts")
-    rooms = _rooms(last["room"], class_room, trees.N_CLASSES)
-    starts, now = parts["start"][hung].astype(np.int64), parts["now"][hung]
-    require((now >= 0).all() and (now <= rooms).all(), "entries of within out of range")
-    _check_ranges(heads, held["slot"], trees.FREE_HELD, starts, rooms, "entries of within")
-    filled = ranges(starts, now)
-    within(held["slot"][filled], used.size, "entries of within")
-    require(used[held["slot"][filled]].all(), "entries of nobody")
-    words = arrays["words"].reshape(-1, trees.N_STEERING)
-    within(words[filled], known.terms.size, "words of within")
-    tags = held["tags"][filled]
-    within(tags >> trees.N_WORDS & trees.WORD_BITS, trees.N_STEERING + 1, "words of within")
-    asked, conditions = tags >> trees.CONDITION_BITS, known.tables["within"]["rows"]["condition"]
-    require(((asked == 0) | (asked == conditions[held["slot"][filled]])).all(), "conditions of within differ")
+    _check_leaf_blocks(heads, owned(blocks).view(np.int32), parts[hung], last["room"], known)
     listing = last["message_room"] != trees.NOTHING
     require(not last["n_messages"][~listing].any(), "lists of messages out of range")
     last = last[listing]
@@ -343,6 +333,31 @@ def _check_within(engine: State, known: Known) -> None:
     recent, n_words = tree["recent"], tree["recent"]["n_words"]
     within(n_words, recent["words"].shape[1] + 1, "recent messages")
     within(recent["words"], max(1, known.terms.size), "words of recent messages")
+
+
+def _check_leaf_blocks(heads: Longs, ints: Array, hung: Array, classes: Array, known: Known) -> None:
+    """What the blocks of leaves hold, below parts."""
+    lines, used = _rooms(classes, class_room, trees.N_CLASSES), known.subscriptions["within"]
+    starts, now = hung["start"].astype(np.int64), hung["now"]
+    _check_ranges(heads, ints[:: trees.INTS_PER_LINE], trees.FREE_LINES, starts, lines, "entries of within")
+    first = trees.INTS_PER_LINE * starts
+    n_alone, n_hashed, shape = (ints[first + at] for at in (trees.N_ALONE, trees.N_HASHED, trees.BLOCK_SHAPE))
+    rooms = np.array([int(rows_in_lines(int(n))) for n in np.unique(lines)], dtype=np.int64)
+    rooms = rooms[np.searchsorted(np.unique(lines), lines)]
+    require((shape >> trees.OPEN_BITS == rooms).all(), "entries of within out of range")
+    require((now == ints[first + trees.N_ROWS]).all() and (now <= rooms).all(), "entries of within out of range")
+    counted = (n_alone >= 0) & (n_hashed >= 0) & (n_alone.astype(np.int64) + n_hashed <= now)
+    require(counted.all(), "entries of within out of range")
+    slots = ints[ranges(first + trees.HEADER, now)]
+    within(slots, used.size, "entries of within")
+    require(used[slots].all(), "entries of nobody")
+    within(ints[first + trees.BLOCK_WORD][n_alone > 0], known.terms.size, "words of within")
+    known_ones = (n_alone + n_hashed).astype(np.int64)
+    several = ranges(first + trees.HEADER + known_ones, now - known_ones)
+    numbers = ints.view(np.uint8)[ranges(4 * (first + trees.HEADER + 2 * rooms) + known_ones, now - known_ones)]
+    table, counts = known.tables["within"], np.zeros(several.size, dtype=np.int64)
+    count_clauses(table["rows"], ints[several], table["clauses"]["clauses"], counts)
+    require((numbers < counts).all(), "clauses of within out of range")
 
 
 def _check_ranks(order: State) -> None:

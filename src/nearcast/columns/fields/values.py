@@ -110,6 +110,11 @@ class FieldValues:
         self._values = Ragged(values=FIELD)
 
     @property
+    def any(self) -> bool:
+        """Did a message ever have fields?"""
+        return self._spans.size > 0
+
+    @property
     def layout(self) -> FieldLayout:
         keys = self._vocabulary.keys.layout
         return FieldLayout(self._spans, self._values.pools["values"], keys.entries, keys.arena)

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
-from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.message_table import MessageLayout, MessageTable
 from nearcast.columns.subscription_tables import PointLayout, PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats, net_kept
 from nearcast.engines.exact import NEAREST
@@ -264,6 +264,20 @@ class KeptEngine(ABC):
                 self._grow(cursor)
         self.results.maintain(_SWEPT * steps.arrivals.size)
         return net_kept(self._changes(), steps)
+
+    def who_wants(self, messages: MessageTable, steps: Steps) -> tuple[Ints, Floats]:
+        if not len(self.table):
+            return np.zeros(0, np.int32), np.zeros(0)
+        return self._find(
+            BatchInput(
+                steps, messages.layout, self.table.layout, self.context.space.kernel_input,
+                self.context.vocabulary.idf, self._scratch(),
+            )
+        )  # fmt: skip
+
+    @abstractmethod
+    def _find(self, batch: BatchInput) -> tuple[Ints, Floats]:
+        """Who may want, or hold, the arrival of the first event, as floors are now, and how they rank it."""
 
     def _begin(self) -> None:
         """Start a batch."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.columns.arena import Ints, Longs, State, with_room
+from nearcast.columns.arena import Floats, Ints, Longs, State, with_room
+from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.exact import TOPK
@@ -14,9 +15,10 @@ from nearcast.engines.topk.dues import Floors
 from nearcast.engines.topk.events import take_events
 from nearcast.engines.topk.invariants import check_index
 from nearcast.engines.topk.layout import CANDIDATE, MANY
-from nearcast.engines.topk.match import Probe
+from nearcast.engines.topk.match import Probe, find
 from nearcast.engines.topk.settings import SkypeSettings
 from nearcast.engines.topk.skype_index import SkypeIndex
+from nearcast.jit import NEED_ROOM
 from nearcast.window.live import Steps
 
 _FIRST_ROOM = 1024
@@ -69,9 +71,12 @@ class TopKSkype(KeptEngine):
     def publish(self, steps: Steps) -> Changes:
         if not len(self.table):
             return NO_CHANGES
-        messages = np.concatenate([steps.arrivals, steps.withdrawn])
-        n_terms = self.context.live.table.layout.rows["n_terms"][messages[messages >= 0]]
-        most = int(n_terms.max(initial=0))
+        self._make_ready(self.context.live.table.layout, np.concatenate([steps.arrivals, steps.withdrawn]))
+        return super().publish(steps)
+
+    def _make_ready(self, messages: MessageLayout, slots: Ints) -> None:
+        """Make room for the words of these messages."""
+        most = int(messages.rows["n_terms"][slots[slots >= 0]].max(initial=0))
         old = self._probe
         self._probe = Probe(
             with_room(old.words, most),
@@ -81,7 +86,15 @@ class TopKSkype(KeptEngine):
             with_room(old.bits, most),
             old.candidates,
         )
-        return super().publish(steps)
+
+    def _find(self, batch: BatchInput) -> tuple[Ints, Floats]:
+        arrivals, index = batch.steps.arrivals, self.index
+        self._make_ready(batch.messages, arrivals)
+        while True:
+            n = find(index.layout, batch, 0, int(arrivals[0]), index.shape.prune_groups, self._probe, self._found)
+            if n != NEED_ROOM:
+                return self._found.slots[:n].copy(), self._found.ranks[:n].copy()
+            self.grow_found()
 
     def _take_events(self, batch: BatchInput, cursor: Longs) -> int:
         task: int = take_events(

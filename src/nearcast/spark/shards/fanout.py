@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from nearcast.spark.encode import EVERYBODY, Encoded, encode_controls, encode_messages, gathered
 from nearcast.spark.shards.blocks import to_bytes
 from nearcast.spark.shards.shard import REPORTING_SHARD
-from nearcast.spark.shards.store import Store
+from nearcast.spark.shards.store import Store, checked_name
 from nearcast.spark.spec import Spec
 
 # The kinds of packed rows, in the order in which a shard of a batch wants them.
@@ -106,8 +106,9 @@ class Packer:
         name, payload = None, None
         if self._store is not None and kind != NOTHING:
             query, batch, part, attempt = self._place
-            name = f"{query}/blocks/{batch}-{part}-{self._n}-{attempt}-{uuid.uuid4().hex[:8]}"
-            self._store.put(name, to_bytes(table))
+            data = to_bytes(table)
+            name = checked_name(f"{query}/blocks/{batch}-{part}-{self._n}-{attempt}-{uuid.uuid4().hex[:8]}", data)
+            self._store.put(name, data)
         elif kind != NOTHING:
             payload = to_bytes(table)
         values = (kind, shard, self._place.part, self._n, table.num_rows, name, payload)

@@ -34,6 +34,7 @@ from nearcast.spark.shards.writing import SMALL_BYTES, Writing
 from nearcast.spark.spec import Spec
 
 FORMAT = 2
+_HEADS = "heads"  # the folder of states
 TAKEN = -1  # the kind of a block that is a copy of subscriptions from another shard
 _PLACES = "-places"
 _KEPT = 2  # batches for which a shard that is not asked for stays in memory
@@ -79,7 +80,10 @@ class ShardState:
                 log = [[Block(*block) for block in batch] for batch in known.pop("log")]
                 return cls(**known, log=log)
         except (ValueError, KeyError, TypeError) as error:
-            raise SetupError(f"a state of this checkpoint is damaged: {error}") from None
+            raise SetupError(
+                f"a state of this checkpoint is damaged ({error}). Put the checkpoint and {_HEADS} of the store back "
+                "from a copy, or begin with another checkpoint and another store."
+            ) from None
         raise SetupError(
             f"this checkpoint was written in format {known['format']}, and this version reads {FORMAT}. Finish with "
             "the version that wrote it, or begin with another checkpoint and another store."
@@ -216,11 +220,18 @@ class Step:
         broker = places = None
         if state.snapshot is not None:
             broker = self._store.get_snapshot(state.snapshot)
-            places = from_bytes(self._store.need(state.snapshot + _PLACES)) if spec.placed else None
+            places = self._stored_places(state.snapshot) if spec.placed else None
         shard = Shard(state.shard, spec, broker, places)
         for n, blocks in enumerate(state.log):
             drained(self._apply(shard, blocks, n == 0 and broker is None, None))
         return shard
+
+    def _stored_places(self, snapshot: str) -> pa.Table:
+        name = snapshot + _PLACES
+        try:
+            return from_bytes(self._store.need(name))
+        except pa.ArrowException as error:
+            raise self._store.damaged(name, str(error).splitlines()[0]) from error
 
     def _put_snapshot(self, name: str, shard: Shard) -> None:
         self._put_places(name, shard)
@@ -271,7 +282,7 @@ class Step:
             if kind == TAKEN:
                 shard.broker.adopt(self._store.get_copy(name))
                 continue
-            table = from_bytes(self._store.need(name))
+            table = from_bytes(self._store.need_checked(name, shared=shard.spec.shards > 1))
             assert table.num_rows == rows, f"{name} holds {table.num_rows} rows, not {rows}"
             if kind == MESSAGES:
                 messages.append(table)
@@ -307,4 +318,4 @@ class Step:
 
 def head_name(query: str, batch: int, shard: int) -> str:
     """Where the state of a shard after a batch is."""
-    return f"{query}/heads/{batch}/{shard}.json"
+    return f"{query}/{_HEADS}/{batch}/{shard}.json"

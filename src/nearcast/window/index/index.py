@@ -148,7 +148,7 @@ class MessageIndex:
         self._whole = None
         oldest = self._oldest = max(0, last - count)
         self._clock = clock
-        s = 0
+        s = seg.first_stale(self._segments, oldest, clock)
         while s < self._segments.size:
             segment = self._segments[s]
             if segment.last_sequence <= oldest or segment.last_expiry <= clock:

@@ -144,6 +144,20 @@ def mark_of(term: int) -> int:
 
 
 @kernel
+def first_stale(segments: Array, oldest: int, clock: int) -> int:
+    """The first segment of which half or more is no longer alive, or surely alive; their number if there is none."""
+    for s in range(segments.size):
+        segment = segments[s]
+        if segment.mid_sequence <= oldest or segment.mid_expiry <= clock:
+            return s
+        if segment.last_sequence <= oldest or segment.last_expiry <= clock:
+            return s
+        if 2 * segment.n_withdrawn >= segment.n_members:
+            return s
+    return segments.size
+
+
+@kernel
 def append_recent(messages: Any, slots: Ints, recent: Array, n_recent: int) -> None:
     """Append arrivals to the recent messages."""
     for i in range(slots.size):

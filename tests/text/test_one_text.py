@@ -1,0 +1,56 @@
+"""One text at a time has the words that it has in a column."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import SPELLINGS
+
+from nearcast.text.one_text import MOST_BYTES, OneText
+from nearcast.text.vocabulary import Vocabulary
+from nearcast.text.words import tokenise
+
+PIECES = st.lists(st.one_of(st.sampled_from(SPELLINGS), st.sampled_from("abcAB "), st.text(max_size=6)), max_size=12)
+
+
+@given(st.lists(PIECES.map(" ".join), max_size=8))
+def test_the_same_terms_as_in_a_column(texts: list[str]) -> None:
+    """Terms, counts, order and weights; a text that is left to columns leaves nothing behind that counts."""
+    ours, theirs = Vocabulary(), Vocabulary()
+    one = OneText(ours)
+    for text in texts:
+        expected, in_order = theirs.encode_in_order(tokenise(pa.array([text])))
+        found = one.encode(text)
+        if found is None:
+            ours.encode(tokenise(pa.array([text])))
+            found = one.encode(text)
+            if found is None:  # for `model.words`
+                continue
+        n, n_distinct = found
+        words = [[ours.word(term) for term in terms] for terms in (one.room.in_order[:n], one.room.terms[:n_distinct])]
+        assert words[0] == [theirs.word(term) for term in in_order]
+        assert words[1] == [theirs.word(term) for term in expected.terms]
+        assert one.room.repeats[:n_distinct].tolist() == expected.counts.tolist()
+        assert not np.isnan(ours.idf[one.room.terms[:n_distinct]]).any()
+
+
+def test_many_words_make_the_table_grow() -> None:
+    vocabulary = Vocabulary()
+    one, n_left = OneText(vocabulary), 0
+    for i in range(200):
+        text = " ".join(f"w{i * 10 + j}" for j in range(10))
+        if one.encode(text) is None:
+            n_left += 1
+            vocabulary.encode(tokenise(pa.array([text])))
+        assert one.encode(text) == (10, 10)
+        assert vocabulary.word(int(one.room.in_order[3])) == f"w{i * 10 + 3}"
+    assert 0 < n_left < 40
+
+
+def test_long_texts_are_left_to_columns() -> None:
+    one = OneText(Vocabulary())
+    assert one.encode("a" * (MOST_BYTES + 1)) is None
+    assert one.encode("é" * (MOST_BYTES // 2 + 1)) is None
+    assert one.encode("") == (0, 0)
