@@ -193,8 +193,8 @@ def scan_block(tree: TreeLayout, block: int, place: RoundedPlace, room: MatchRoo
     for i in range(begin, n_alone):
         slot, hit = ints[first + i], hits[i]
         slots[n], doubtful[n_doubtful] = slot, 2 * slot
-        n += hit >> 1
-        n_doubtful += hit & 1
+        n += np.int64(hit >> 1)  # a byte would stay one where nothing is compiled
+        n_doubtful += np.int64(hit & 1)
     for i in range(n_alone, n_known):
         doubtful[n_doubtful] = 2 * ints[first + i]
         n_doubtful += (hits[i] != 0) & (seen[codes[hashes + np.uint64(i)]] != 0)
