@@ -24,6 +24,7 @@ from nearcast.engines.kept.engine import (
     FOLLOW,
     STEP,
     BatchInput,
+    Found,
     KeptEngine,
     message_of,
     note_found,
@@ -31,6 +32,7 @@ from nearcast.engines.kept.engine import (
     run_events,
 )
 from nearcast.engines.kept.layout import N_TOUCHED, AsOf
+from nearcast.engines.oracle.match import find_everyone
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.cells import morton, morton_box
 from nearcast.space.distance import HAVERSINE, box_distance, wrap
@@ -279,6 +281,11 @@ class CIQ(KeptEngine):
             old.candidates,
         )  # fmt: skip
         return super().publish(steps)
+
+    def _find(self, batch: BatchInput) -> tuple[Ints, Floats]:
+        found = Found(np.zeros(self.table.rows.size, np.int32), np.zeros(self.table.rows.size))
+        n = find_everyone(TOPK, batch, 0, batch.steps.arrivals[0], found)
+        return found.slots[:n], found.ranks[:n]
 
     def _take_events(self, batch: BatchInput, cursor: Longs) -> int:
         task: int = take_events(

@@ -12,7 +12,7 @@ from nearcast.engines.exact import TOPK
 from nearcast.engines.kept.engine import BatchInput, KeptEngine, policy_of
 from nearcast.engines.kept.layout import AsOf
 from nearcast.engines.topk.dues import Floors
-from nearcast.engines.topk.events import take_events
+from nearcast.engines.topk.events import refile_due, take_events
 from nearcast.engines.topk.invariants import check_index
 from nearcast.engines.topk.layout import CANDIDATE, MANY
 from nearcast.engines.topk.match import Probe, find
@@ -90,6 +90,9 @@ class TopKSkype(KeptEngine):
     def _find(self, batch: BatchInput) -> tuple[Ints, Floats]:
         arrivals, index = batch.steps.arrivals, self.index
         self._make_ready(batch.messages, arrivals)
+        if index.layout.due_count[0] > 0:
+            floors = self._floors(int(batch.steps.clocks[0]))
+            refile_due(index.layout, batch.subscriptions, batch.idf, floors, index.shape)
         while True:
             n = find(index.layout, batch, 0, arrivals[0], index.shape.prune_groups, self._probe, self._found)
             if n != NEED_ROOM:
