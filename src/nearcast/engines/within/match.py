@@ -204,8 +204,8 @@ def scan_block(tree: TreeLayout, block: int, place: RoundedPlace, room: MatchRoo
         for i in range(max(begin, 8 * eight), min(n_alone, 8 * eight + 8)):
             slot, hit = ints[first + i], hits[i]
             slots[n], doubtful[n_doubtful] = slot, 2 * slot
-            n += int(hit >> 1)  # a byte would stay one where nothing is compiled
-            n_doubtful += int(hit & 1)
+            n += int(np.int64(hit >> 1))  # a byte would stay one where nothing is compiled
+            n_doubtful += int(np.int64(hit & 1))
     for eight in range(n_alone >> 3, (n_known + 7) >> 3):
         if eights[eight] == 0:
             continue

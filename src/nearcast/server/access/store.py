@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,17 @@ class Store:
     def run(self, statement: str, *values: Any) -> int:
         """Change something; returns how many rows."""
         return self._database.execute(statement, values).rowcount
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """All that is changed inside counts, or, if the process is killed, nothing of it."""
+        self._database.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
 
     def close(self) -> None:
         """Close the database."""

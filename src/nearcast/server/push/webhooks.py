@@ -367,15 +367,11 @@ class Webhooks:
         """A delivery was taken or given up; the webhook goes on behind it."""
         hook.cursor = delivery["last"]
         values = (state, error, delivery["attempts"], delivery["last"], delivery["id"])
-        self._store.run("UPDATE deliveries SET state = ?, error = ?, attempts = ?, last = ? WHERE id = ?", *values)
         heard = msgspec.json.encode(hook.silence.heard).decode()
-        self._store.run(
-            "UPDATE webhooks SET cursor = ?, disabled = ?, heard = ? WHERE id = ?",
-            hook.cursor,
-            hook.disabled,
-            heard,
-            hook.id,
-        )
+        with self._store.together():  # else a kill between the two would have it sent again under another id
+            self._store.run("UPDATE deliveries SET state = ?, error = ?, attempts = ?, last = ? WHERE id = ?", *values)
+            place = (hook.cursor, hook.disabled, heard, hook.id)
+            self._store.run("UPDATE webhooks SET cursor = ?, disabled = ?, heard = ? WHERE id = ?", *place)
         if state == _DEAD:
             self.metrics.dead.inc()
             log("webhook", id=hook.id, delivery=delivery["id"], error=error, about="given up")
