@@ -2,7 +2,8 @@
 
 Subscriptions that keep results are split in three ways: by id, by DkM-SKS as if the window held as many messages as the
 sample, and by DkM-SKS with the window's own size. One broker then counts the updates of each subscription. Updates are
-what a shard's work grows with once the index has done its part, and do not depend on the machine.
+what a shard's work grows with once the index has done its part, and do not depend on the machine. Every line is
+recorded in `bench/results/window_balance.jsonl`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from bench.cases.messages import Stream, batches
 from bench.cases.sharded import spread
 from bench.cases.within import STOP_WORDS
 from bench.figure import SEED
+from bench.record import append, surroundings
 from nearcast import Broker, Window
 from nearcast.partition.partition import SplitSettings, fit
 from nearcast.workload import subscriptions
@@ -57,6 +59,9 @@ def main() -> None:
             partition, held = fit(method, given, sample, args.shards, stream.space, settings=settings, live=live)
             loads = np.bincount(held, updates, args.shards)
             alike = np.corrcoef(partition.costs(given), updates)[0, 1] if method != "hash" else float("nan")
+            found = {"kind": kind, "way": name, "updates": int(updates.sum()), "spread": float(spread(loads))}
+            found |= {"correlation": None if method == "hash" else float(alike), "source": stream.source}
+            append({"figure": "window_balance", "sizes": vars(args), **found, **surroundings()})
             print(f"{stream.source}, {kind}, {name}: {updates.sum():,} updates, spread {spread(loads):.3f}, "
                   f"costs and updates correlate by {alike:.3f}", flush=True)  # fmt: skip
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, with_room
+from nearcast.columns.fields.conditions import NO_CONDITION, satisfies
 from nearcast.columns.scores import gather, scatter
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import Changes, EngineContext, Stats
@@ -24,6 +25,7 @@ from nearcast.engines.kept.engine import (
     STEP,
     BatchInput,
     KeptEngine,
+    message_of,
     note_found,
     policy_of,
     run_events,
@@ -92,7 +94,7 @@ def bind(scale, buffer, near, floor_bounds, at):
     """Write the least text for each cell of a subscription."""
     for n in range(COVER):
         bound = -np.inf
-        if scale.alpha < 1.0:
+        if scale.alpha < 1.0 and buffer.fades == 0:  # the floor of others is no score
             bound = (buffer.floor - scale.alpha * near[at + n]) / (1.0 - scale.alpha)
         floor_bounds[at + n] = bound - _LOOSE * abs(bound) - _LOOSE if bound > -np.inf else bound
 
@@ -165,11 +167,11 @@ def walk_cell(filed, probe, n_words, cell, n):
 
 
 @kernel
-def find(filed, batch, event, probe, found):
-    """Write who may want the arrival of an event, and how it ranks; returns their number, or NEED_ROOM."""
+def find(filed, batch, event, slot, probe, found):
+    """Write who may want, or hold, a message, and how it ranks; returns their number, or NEED_ROOM."""
     messages, subscriptions, space = batch.messages, batch.subscriptions, batch.space
     idf, dense, candidates = batch.idf, batch.dense, probe.candidates
-    row = messages.rows[batch.steps.arrivals[event]]
+    row = messages.rows[slot]
     for i in range(row.n_terms):
         term = messages.terms[row.term_start + i]
         probe.words[i] = term
@@ -186,7 +188,12 @@ def find(filed, batch, event, probe, found):
     n_found = 0
     scatter(messages.terms, messages.counts, row.term_start, row.n_terms, idf, dense)
     for i in range(n):
-        if subscriptions.rows[candidates[i]].expires <= batch.steps.clocks[event]:
+        own = subscriptions.rows[candidates[i]]
+        if own.expires <= batch.steps.clocks[event]:
+            continue
+        if own.condition != NO_CONDITION and not satisfies(
+            subscriptions.conditions, own.condition, messages.fields, slot
+        ):
             continue
         value = rank(TOPK, subscriptions, candidates[i], row, space, idf, dense)
         if value != NO_MATCH:
@@ -203,7 +210,7 @@ def take_events(filed, batch, cursor, probe, found, results, policy):
     while True:
         task = run_events(batch, batch.steps.arrivals.size, cursor, found, results, policy)
         if task == FIND:
-            n = find(filed, batch, cursor[STEP], probe, found)
+            n = find(filed, batch, cursor[STEP], message_of(batch, cursor), probe, found)
             if n == NEED_ROOM:
                 return FIND_ROOM
             note_found(cursor, n)
@@ -263,7 +270,8 @@ class CIQ(KeptEngine):
     def publish(self, steps: Steps) -> Changes:
         if self._filed is None and len(self.table):
             self._filed = self._build()
-        n_terms = self.context.live.table.layout.rows["n_terms"][steps.arrivals[steps.arrivals >= 0]]
+        messages = np.concatenate([steps.arrivals, steps.withdrawn])
+        n_terms = self.context.live.table.layout.rows["n_terms"][messages[messages >= 0]]
         most = int(n_terms.max(initial=0))
         old = self._probe
         self._probe = Probe(

@@ -180,3 +180,12 @@ def test_figures_are_listed(capsys):
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert listed == figure.names()
     assert not (Path(record.RESULTS) / "lines.jsonl").exists()
+
+
+def test_movement_counts_where_subscriptions_move():
+    """AP+-Tree learns how subscriptions move, and builds its root again by what that costs."""
+    moving = [f"ap_tree_fig_{n}{side}" for n in range(21, 26) for side in "ab"]
+    points = {(name, point): counts for name in moving for point, counts in guards.accepted(name).items()}
+    built = {at: counts["rebuilds"] for at, counts in points.items() if at[1].startswith("AP+-Tree at ")}
+    assert sum(n > 0 for n in built.values()) >= 8
+    assert all(n > 0 or points[at]["rebuilding"] for at, n in built.items()), built

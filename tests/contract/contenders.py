@@ -45,7 +45,7 @@ class Contender(NamedTuple):
 CONTENDERS = [
     Contender("within", "oracle", WithinOracle),
     Contender("within", "tree", ApTreeSettings()),
-    Contender("within", "small-tree", ApTreeSettings(fanout=4, leaf=3, drift=0.01)),
+    Contender("within", "small-tree", ApTreeSettings(fanout=4, leaf=3, drift=0.01, visit=1)),
     Contender("similar", "oracle", SimilarOracle),
     Contender("similar", "wide", StampSettings()),
     Contender("similar", "stamp", StampSettings(fanout=8)),

@@ -142,12 +142,14 @@ class Hosts:
 
 @contextlib.contextmanager
 def hosts(n_workers: int) -> Iterator[Hosts]:
-    """Hosts that are gone afterwards."""
+    """Hosts that are gone afterwards, also if this process is told to end."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     made = Hosts(n_workers)
     try:
         yield made
     finally:
         made.close()
+        signal.signal(signal.SIGTERM, before)
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

@@ -33,6 +33,17 @@ def test_ids_times_words_and_regions_of_other_types_are_taken(spark: Any) -> Non
     assert [field.dataType.simpleString() for field in answers.schema.fields[1:3]] == ["smallint", "int"]
 
 
+def test_scores_that_fade(spark: Any) -> None:
+    assert ns.SUBSCRIPTIONS["decay"].dataType.simpleString() == "double"
+    ddl = "id bigint, lon double, lat double, text string, ts bigint"
+    messages = told(spark, ddl, (1, 1.0, 1.0, "ant", 0), (2, 1.0, 1.0, "ant", 10_000))
+    ddl = "id bigint, kind string, lon double, lat double, keywords string, k int, decay int"
+    asked = told(spark, ddl, (7, "topk", 1.0, 1.0, "ant", 1, 5))
+    answers = ns.answers(messages, asked, space=SPACE, window=nc.Window(count=9))
+    found = sorted((row.ts, row.sign, row.message, row.score) for row in ns.updates(answers).collect())
+    assert found == [(0, "+", 1, 1.0), (10_000, "+", 2, 1.0), (10_000, "-", 1, 0.25)]
+
+
 def test_rows_that_are_not_utf8_are_rejects(spark: Any) -> None:
     messages = spark.sql(
         "select cast(x'ff61' as string) id, 1d lon, 1d lat, 'ant' text"

@@ -9,7 +9,7 @@ import pytest
 
 import nearcast as nc
 import nearcast.spark as ns
-from nearcast.spark.shards.repartition import _note_empty
+from nearcast.spark.shards.repartition import note_empty
 from nearcast.spark.shards.store import Store
 from spark.scenes import (
     CONTROLS,
@@ -117,9 +117,9 @@ def test_the_log_of_a_file_sink_knows_of_a_batch_that_wrote_nothing(tmp_path: Pa
     log.mkdir()
     for number in range(9):
         (log / str(number)).write_text(f'v1\n{{"path":"{number}"}}')
-    _note_empty(Store(tmp_path.as_uri()), 9)
+    note_empty(Store(tmp_path.as_uri()), 9)
     assert (log / "9.compact").read_text().splitlines() == ["v1", *(f'{{"path":"{n}"}}' for n in range(9))]
-    _note_empty(Store(tmp_path.as_uri()), 10)
+    note_empty(Store(tmp_path.as_uri()), 10)
     assert (log / "10").read_text() == "v1"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
@@ -17,6 +16,7 @@ Id = str | int
 Json = dict[str, Any]
 LINES = "application/x-ndjson"
 GONE = 410
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 10.0
 
 
 class ServerError(Exception):
@@ -98,11 +98,6 @@ def checked(status: int, content: bytes) -> Any:
     return body
 
 
-def path_part(id: Id) -> str:
-    """An id as a part of an address."""
-    return quote(str(id), safe="")
-
-
 class Position:
     """Where a listener is: what it follows, and the cursor that it has handed out everything up to."""
 
@@ -112,6 +107,18 @@ class Position:
         self._token = token
         self._options = options
         self._left = set(map(str, self.ids))  # whose results were not heard yet
+        self._wait = _FIRST_WAIT_S
+
+    def refused(self, error: ServerError) -> None:
+        """The server cannot go on from here: take the whole result. Any other error is the caller's."""
+        if error.status != GONE:
+            raise error
+        self.after = "results"
+
+    def pause(self) -> float:
+        """How long to wait after a break: longer each time that nothing was heard in between."""
+        wait, self._wait = self._wait, min(2 * self._wait, _LONGEST_WAIT_S)
+        return wait
 
     def hello(self) -> bytes:
         """The first frame."""
@@ -132,6 +139,7 @@ class Position:
             For an error that is not mended by taking the whole result.
         """
         frame = msgspec.json.decode(content)
+        self._wait = _FIRST_WAIT_S
         if "u" in frame:
             bodies = frame.get("messages", {})
             for subscription, sign, message, score, ts in frame["u"]:

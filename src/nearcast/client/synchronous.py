@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import httpx
 import websockets.sync.client as sockets
 from websockets.exceptions import WebSocketException
 
-from nearcast.client.forms import GONE, Heard, Id, Json, Position, ServerError, checked, path_part, query_of, rows_of
-from nearcast.model.message import Message
+from nearcast.client import calls
+from nearcast.client.forms import Heard, Id, Json, Position, ServerError, checked
 from nearcast.model.query import Query
-
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 10.0
 
 
 class Client:
@@ -31,8 +29,7 @@ class Client:
     def __init__(self, url: str, key: str | None = None, timeout: float = 30.0) -> None:
         self._url = url.rstrip("/")
         self._key = key
-        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self._http = httpx.Client(base_url=self._url, headers=headers, timeout=timeout)
+        self._http = httpx.Client(base_url=self._url, headers=calls.headers_of(key), timeout=timeout)
 
     def __enter__(self) -> Client:
         return self
@@ -44,39 +41,35 @@ class Client:
         """Close what is open."""
         self._http.close()
 
-    def _ask(self, method: str, path: str, **more: Any) -> Any:
-        answer = self._http.request(method, path, **more)
+    def _ask(self, call: calls.Call) -> Any:
+        answer = self._http.request(call.method, call.path, **call.more)
         return checked(answer.status_code, answer.content)
 
-    def publish(
-        self, messages: Message | Mapping[str, Any] | Iterable[Message | Mapping[str, Any]], key: str | None = None
-    ) -> Json:
+    def publish(self, messages: calls.Rows, key: str | None = None) -> Json:
         """Publish one message or several; with a key, once however often it is sent."""
-        content, kind = rows_of(messages)
-        headers = {"content-type": kind, **({} if key is None else {"Idempotency-Key": key})}
-        answer: Json = self._ask("POST", "/v1/messages", content=content, headers=headers)
+        answer: Json = self._ask(calls.publish(messages, key))
         return answer
 
     def subscribe(self, id: Id, query: Query | Mapping[str, Any], expires: int | None = None) -> str:
         """Register a subscription, or replace it; returns the cursor behind that."""
-        return str(self._ask("PUT", f"/v1/subscriptions/{path_part(id)}", json=query_of(id, query, expires))["cursor"])
+        return str((self._ask(calls.subscribe(id, query, expires)))["cursor"])
 
     def move(self, id: Id, **place: Any) -> str:
         """Move a subscription: ``lon`` and ``lat``, or a ``region``; returns the cursor behind that."""
-        return str(self._ask("PATCH", f"/v1/subscriptions/{path_part(id)}", json=place)["cursor"])
+        return str((self._ask(calls.move(id, place)))["cursor"])
 
     def unsubscribe(self, id: Id) -> str:
         """End a subscription; returns the cursor behind that."""
-        return str(self._ask("DELETE", f"/v1/subscriptions/{path_part(id)}")["cursor"])
+        return str((self._ask(calls.unsubscribe(id)))["cursor"])
 
     def results(self, id: Id) -> Json:
         """The result now: `results`, pairs of message and score, with the `cursor` and the `messages`."""
-        answer: Json = self._ask("GET", f"/v1/subscriptions/{path_part(id)}/results")
+        answer: Json = self._ask(calls.results(id))
         return answer
 
     def explain(self, id: Id, message: Id) -> Json:
         """Why a message is in the result, or not."""
-        answer: Json = self._ask("GET", f"/v1/subscriptions/{path_part(id)}/explain/{path_part(message)}")
+        answer: Json = self._ask(calls.explain(id, message))
         return answer
 
     def updates(self, *ids: Id, after: str = "now", **options: Any) -> Iterator[Heard]:
@@ -90,19 +83,13 @@ class Client:
             ``every``, ``max_per`` and ``quiet``, as the server has them.
         """
         position = Position(ids, after, self._key, options)
-        wait = _FIRST_WAIT_S
         while position.ids:
             try:
-                for heard in self._listen(position):
-                    wait = _FIRST_WAIT_S
-                    yield heard
+                yield from self._listen(position)
             except ServerError as error:
-                if error.status != GONE:
-                    raise
-                position.after = "results"
+                position.refused(error)
             except (OSError, WebSocketException):
-                time.sleep(wait)
-                wait = min(2 * wait, _LONGEST_WAIT_S)
+                time.sleep(position.pause())
 
     def _listen(self, position: Position) -> Iterator[Heard]:
         with sockets.connect(self._url.replace("http", "ws", 1) + "/v1/ws", max_size=None) as socket:

@@ -26,6 +26,8 @@ from nearcast.errors import InvalidInput
         ({"copies": float("nan")}, "copies must be finite, got nan"),
         ({"copies": 1001}, "copies must be from 1 to 1000, got 1001"),
         ({"copies": "3"}, "copies must be a number, got '3'"),
+        ({"visit": -1}, "visit must be from 0 to 1000000.0, got -1"),
+        ({"visit": "100"}, "visit must be a number, got '100'"),
         ({"sample": 5}, "sample must be a list of messages, got 5"),
         ({"sample": [{"id": 1}]}, "sample must hold messages only, got {'id': 1}"),
     ],
@@ -39,7 +41,7 @@ def test_what_cannot_be_honoured_is_refused(given: dict[str, Any], message: str)
 def n_held(copies: float) -> int:
     """Entries in all leaves of a tree over overlapping boxes; its answers are those of the brute force."""
     town = Town(4)
-    settings = ApTreeSettings(fanout=64, leaf=4, copies=copies, priority="space")
+    settings = ApTreeSettings(fanout=64, leaf=4, visit=16, copies=copies, priority="space")
     kind = Contender("within", "tree", settings)
     ours, judge = (make(town.space, nc.Window(count=50)) for make in (broker_class(kind), Judge))
     boxes = [(*town.place(), 1 + n % 5) for n in range(200)]
@@ -62,7 +64,11 @@ def test_a_sample_shapes_the_tree_and_changes_no_answer(tmp_path: Path) -> None:
     town = Town(9)
     sample = [nc.Message(n, n % 7 / 7, n % 5 / 5, " ".join(town.some_words(5))) for n in range(3000)]
     brokers = [
-        nc.Broker(town.space, nc.Window(count=50), engines={"within": ApTreeSettings(leaf=4, fanout=8, sample=given)})
+        nc.Broker(
+            town.space,
+            nc.Window(count=50),
+            engines={"within": ApTreeSettings(leaf=4, fanout=8, visit=16, sample=given)},
+        )
         for given in ((), sample)
     ]
     queries = [(n, town.query("within")) for n in range(60)]

@@ -123,13 +123,13 @@ def test_what_a_file_is_given_as_decides_the_frame(tmp_path: Path) -> None:
 
 
 def test_subscriptions_in_every_format(tmp_path: Path) -> None:
-    header = "id,kind,min_lon,min_lat,max_lon,max_lat,lon,lat,keywords,k,alpha,backfill,expires\n"
+    header = "id,kind,min_lon,min_lat,max_lon,max_lat,lon,lat,keywords,k,alpha,decay,backfill,expires\n"
     (tmp_path / "s.csv").write_text(
-        header + 'a,within,0,0,1,1,,,"[""x"", ""New York""]",,,,\nb,topk,,,,,1,2,x y,3,0.5,false,1970-01-02\n'
+        header + 'a,within,0,0,1,1,,,"[""x"", ""New York""]",,,,,\nb,topk,,,,,1,2,x y,3,0.5,90.5,false,1970-01-02\n'
     )
     table = [
         {"id": "a", "kind": "within", "min_lon": 0.0, "min_lat": 0.0, "max_lon": 1.0, "max_lat": 1.0},
-        {"id": "b", "kind": "topk", "lon": 1.0, "lat": 2.0, "k": 3, "alpha": 0.5, "backfill": False},
+        {"id": "b", "kind": "topk", "lon": 1.0, "lat": 2.0, "k": 3, "alpha": 0.5, "decay": 90.5, "backfill": False},
     ]
     columns: dict[str, Any] = {name: [row.get(name) for row in table] for row in table for name in row}
     columns |= {"keywords": [["x", "New York"], ["x", "y"]], "expires": pa.array([None, 1], pa.date32())}
@@ -139,6 +139,7 @@ def test_subscriptions_in_every_format(tmp_path: Path) -> None:
         assert refusals(made) == [None, None]
         assert [row["keywords"] for row in made] == ['["x", "New York"]', "x y"]
         assert [row["backfill"] for row in made] == [None, False]
+        assert [row["decay"] for row in made] == [None, 90.5]
         assert [row["expires"] for row in made] == [None, 86_400_000]
 
 

@@ -102,7 +102,7 @@ def rows_of(made: PieceReader, start: dict[str, int], end: dict[str, int]) -> li
         row["part"] for part in made.partitions(start, end) for batch in made.read(part) for row in batch.to_pylist()
     ]
     ids = IdTypes("bigint", "string")
-    tables = [table for name in names for table in file_rows(name, made._side, ids, made._uri)]
+    tables = [table for name in names for table in file_rows(name, made.side, ids, made.uri)]
     return sorted(row["id"] for table in tables for row in table.to_pylist())
 
 

@@ -200,6 +200,20 @@ def test_what_a_checkpoint_was_begun_with_must_stay(tmp_path: Path) -> None:
         cluster.run(messages_of(1, 20), [])
 
 
+def test_rows_that_are_lost_fail_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Loses(steps.Shard):
+        def refuse(self, told: pa.Table, of: str) -> pa.Table:
+            answers = super().refuse(told, of)
+            self.counts["rejects"] -= 1
+            return answers
+
+    monkeypatch.setattr(steps, "Shard", Loses)
+    cluster = Cluster(tmp_path, 1)
+    bad = {"id": 3, "lon": 1.0, "lat": float("nan"), "text": "ant", "ts": 5, "position": 9}
+    with pytest.raises(AssertionError, match=r"rows came in, .* were accounted for"):
+        cluster.run([*messages_of(1, 20), bad], [])
+
+
 def test_states_of_other_versions_are_named(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="written in format 0"):
         ShardState.from_json('{"format": 0}')

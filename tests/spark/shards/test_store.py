@@ -22,7 +22,7 @@ def remote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setattr(stores.tempfile, "gettempdir", lambda: str(tmp_path / "host"))
     (tmp_path / "store" / "q" / "blocks").mkdir(parents=True)
     store = Store((tmp_path / "store").as_uri())
-    store._is_local = False
+    store.is_local = False
     return store
 
 

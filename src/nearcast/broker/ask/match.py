@@ -89,7 +89,7 @@ def _entered(
         batch = BatchInput(
             steps, messages.layout, table.layout, context.space.kernel_input, idf, np.zeros(idf.size)
         )  # fmt: skip
-        n = find_among(int(kind), batch, 0, int(steps.arrivals[0]), more, found)
+        n = find_among(int(kind), batch, 0, steps.arrivals[0], more, found)
         slots, ranks = np.append(slots, found.slots[:n]), np.append(ranks, found.ranks[:n])
     n_kept, held, held_ranks = keeping(parts.engines)[kind].kept(slots)
     owners, k = np.repeat(np.arange(slots.size), n_kept), table.rows["k"][slots]

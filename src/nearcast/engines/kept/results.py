@@ -354,6 +354,8 @@ class Results:
         }
 
     def load(self, state: State) -> None:
-        self._buffers, self._watched, self._n_slots = state["buffers"], state["watched"], state["buffers"].size
-        self._fading, self._entries, self._heads = state["fading"], state["entries"], state["heads"]
-        self._blocks, self._waiting, self.counters = state["blocks"], state["waiting"], state["counters"]
+        # Copied at once: where a file is mapped every first write to a page would copy it, one miss after another.
+        self._buffers, self._watched = state["buffers"].copy(), state["watched"].copy()
+        self._entries, self._waiting = state["entries"].copy(), state["waiting"].copy()
+        self._fading, self._heads, self._n_slots = state["fading"], state["heads"], state["buffers"].size
+        self._blocks, self.counters = state["blocks"], state["counters"]

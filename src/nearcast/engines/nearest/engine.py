@@ -178,7 +178,7 @@ class NearestEngine(KeptEngine):
         arrivals = batch.steps.arrivals
         slots = np.unique(self._pairs_of(batch.steps, batch.messages, EventRange(0, 1))).astype(np.int32)
         found = Found(slots, np.empty(slots.size))
-        n = verify_candidates(batch, 0, int(arrivals[0]), slots.size, self.results.layout, found)
+        n = verify_candidates(batch, 0, arrivals[0], slots.size, self.results.layout, found)
         self._n_verified += slots.size
         return slots[:n], found.ranks[:n]
 
@@ -280,6 +280,6 @@ class NearestEngine(KeptEngine):
     def load(self, state: State) -> None:
         super().load(state)
         self.start()
-        self._n_verified, self.filed = state["verified"], state["filed"]
+        self._n_verified, self.filed = state["verified"], state["filed"].copy()
         self.all_words.load(state["all"])
         self.any_word.load(state["any"])

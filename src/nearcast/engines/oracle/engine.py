@@ -156,7 +156,7 @@ class KeptOracle(KeptEngine):
 
     def _find(self, batch: BatchInput) -> tuple[Ints, Floats]:
         found = Found(np.zeros(self.table.rows.size, np.int32), np.zeros(self.table.rows.size))
-        n = find_everyone(self.kind, batch, 0, int(batch.steps.arrivals[0]), found)
+        n = find_everyone(self.kind, batch, 0, batch.steps.arrivals[0], found)
         return found.slots[:n], found.ranks[:n]
 
     def refill(self, slots: Ints, as_of: AsOf) -> None:

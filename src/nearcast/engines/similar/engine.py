@@ -125,10 +125,7 @@ class SimilarStamp:
         return Changes(events, slots, steps.arrivals[events], np.ones(events.size, np.int32), scores)
 
     def _by_place(self, steps: Steps, messages: MessageLayout) -> Ints:
-        """The events that have arrivals, neighbours one after another: they come to the same leaves.
-
-        Within 4,096 tweets an answer took 51 ns instead of 84 (2026-11-18).
-        """
+        """The events that have arrivals, neighbours one after another: they come to the same leaves."""
         keys = np.empty(steps.arrivals.size, np.int64)
         n = place_keys(steps, messages, self._frame, keys)
         return (np.sort(keys[:n]) & 0xFFFFFFFF).astype(np.int32)

@@ -91,7 +91,7 @@ class TopKSkype(KeptEngine):
         arrivals, index = batch.steps.arrivals, self.index
         self._make_ready(batch.messages, arrivals)
         while True:
-            n = find(index.layout, batch, 0, int(arrivals[0]), index.shape.prune_groups, self._probe, self._found)
+            n = find(index.layout, batch, 0, arrivals[0], index.shape.prune_groups, self._probe, self._found)
             if n != NEED_ROOM:
                 return self._found.slots[:n].copy(), self._found.ranks[:n].copy()
             self.grow_found()

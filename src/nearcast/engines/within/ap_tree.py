@@ -79,6 +79,8 @@ _ROWS_PER_EVENT = 16  # rows of a rebuild handled for every event of a call
 _ROWS_PER_CALL = (4096, 32_768)  # at least and at most in one call
 _ROWS_EARNED = 4  # by every event; a subtree that drifted waits until as many rows as it has are earned
 _LISTED_PER_ENTRY = 16  # live messages for each entry that are listed with a new tree at most
+_SMALLEST_LEAF = 4
+_OTHER_MOVES = 4.0  # times that movement must make lists cheaper or more expensive for the root to be built again
 _DEFERRED_ROOM = 1024  # deferred changes that room is kept for
 
 
@@ -99,6 +101,8 @@ class ApTree:
         self.n_entries = 0
         self.n_splits = self.n_merges = self.n_rebuilds = 0
         self._built_with_sample = False  # was the sample full when the root was built?
+        self._built_moving = False  # did subscriptions move then?
+        self._list_weight = 0.0  # what comparing lists cost then, for each entry of a leaf
         self._building = TreeBuilder(settings.fanout)
         self.work = new_work(1024)
         self.rebuild: Rebuild | None = None
@@ -123,22 +127,30 @@ class ApTree:
         return last if heads[CURSOR] == NOTHING else max(last, int(heads[UP_TO]) + 1)
 
     @property
+    def leaf(self) -> int:
+        """Entries of a leaf that is not partitioned: fewer where each compares its list of messages when it moves."""
+        smallest = min(_SMALLEST_LEAF, self.settings.leaf)
+        return max(smallest, round(self.settings.leaf / (1.0 + self._list_weight)))
+
+    @property
     def limits(self) -> LeafLimits:
         """When leaves are split and nodes merged, and what new leaves know."""
-        return LeafLimits(self.settings.leaf, self.settings.leaf // 2, self.since)
+        return LeafLimits(self.leaf, self.leaf // 2, self.since)
 
     # Building
 
     def build(self) -> None:
-        """Build the whole tree again, with words ranked again.
+        """Build the whole tree again, with words ranked again, from what recent messages or live ones are like.
 
         Its leaves know all live messages if these are not very many, else only those to come.
         """
         table, slots, since = self.table, self.table.used_slots, self.since
+        self.recent.begin_with(self.context.live.table)
         self.order = WordOrder.of(table, self.recent, self.order.ranks.size)
         self.arrays = TreeArrays(int(self.layout.heads[VERSION]))
         self.work = new_work(1024)
         self.rebuild, self._built_with_sample = None, self.recent.full
+        self._learn_moves()
         entries = self.order.entries(table, table.layout.rows[slots], slots)
         self._building.adopt(entries)
         lists = self.lists
@@ -159,12 +171,21 @@ class ApTree:
             self._building.start(self.arrays, part, n_rows, sample, self.work.path)
             self._building.run(self.arrays, self.order, plan, sample)
 
+    def _learn_moves(self) -> None:
+        """A root is about to be built: how subscriptions move counts in what it costs."""
+        self._built_moving, self._list_weight = self.velocities.is_moving, self._weight_of_lists()
+
+    def _weight_of_lists(self) -> float:
+        if self.lists is None:
+            return 0.0
+        return self.velocities.list_weight(len(self.context.live.table), len(self.table))
+
     def _plan(self, since: int) -> Plan:
         settings = self.settings
         moving, copies = self.velocities, float(settings.copies)
         return Plan(
-            settings.fanout, settings.leaf, _CUTS[settings.cuts], _PRIORITIES[settings.priority], copies, since,
-            moving.messages, moving.displacements, moving.pace(settings),
+            settings.fanout, self.leaf, settings.visit / (1.0 + self._list_weight), _CUTS[settings.cuts],
+            _PRIORITIES[settings.priority], copies, since, moving.messages, moving.displacements, moving.pace(settings),
         )  # fmt: skip
 
     # Inserting and removing
@@ -257,7 +278,7 @@ class ApTree:
         lists = self.lists
         for leaf in self._take_todo(OVERFULL).tolist():
             part = int(self.layout.leaves["part"][leaf])
-            if self.layout.parts["child"][part] == -2 - leaf and self.layout.parts["now"][part] > self.settings.leaf:
+            if self.layout.parts["child"][part] == -2 - leaf and self.layout.parts["now"][part] > self.leaf:
                 since = int(self.layout.leaves["since"][leaf])
                 messages = lists.messages_in(self.arrays, leaf) if lists is not None else None
                 self._hang(part, self._take_down(part), since)
@@ -272,7 +293,7 @@ class ApTree:
         """
         since = self.since
         for part in np.unique(self._take_todo(UNDERFULL)).tolist():
-            if self.layout.parts["child"][part] >= 0 and self.layout.parts["now"][part] < self.settings.leaf // 2:
+            if self.layout.parts["child"][part] >= 0 and self.layout.parts["now"][part] < self.leaf // 2:
                 if self.rebuild is not None and self._is_below(self.rebuild.part, part):
                     self._abandon_rebuild(self.rebuild.shadow)
                 self._hang(part, self._take_down(part), since)
@@ -334,6 +355,8 @@ class ApTree:
             return None
         if self.recent.full and not self._built_with_sample and self.recent.n_arrived >= self.n_entries:
             return ROOT  # there were enough messages to share its cost
+        if self._n_rows_earned >= self.n_entries and self._moves_differ():
+            return ROOT
         worst, weight = None, max(self.settings.leaf, int(_LEAST_SHARE * self.n_entries))
         for node in noted[noted < self.layout.heads[N_NODES]].tolist():
             part, first, n = int(nodes["part"][node]), int(nodes["first"][node]), int(nodes["n_parts"][node]) + 1
@@ -343,10 +366,19 @@ class ApTree:
                 worst, weight = part, int(parts["now"][part])
         return worst
 
+    def _moves_differ(self) -> bool:
+        """Do subscriptions move now, if they did not when the root was built, or is it far more or less work?"""
+        if not self.velocities.is_moving:
+            return False
+        change = (1.0 + self._weight_of_lists()) / (1.0 + self._list_weight)
+        return not self._built_moving or not 1.0 / _OTHER_MOVES < change < _OTHER_MOVES
+
     def begin_rebuild(self, part: int) -> None:
         """Begin to build the subtree of a part again; a new root ranks words again."""
         order = WordOrder.of(self.table, self.recent, self.order.ranks.size) if part == ROOT else self.order
         sample = self.recent.ranked(order.ranks)
+        if part == ROOT:
+            self._learn_moves()
         self.rebuild = Rebuild(self.arrays, part, order, self._plan(self.since), sample)
         self._built_with_sample, self._n_rows_earned = self._built_with_sample or part == ROOT, 0
         if part != ROOT:
@@ -407,6 +439,8 @@ class ApTree:
             "entries": self.n_entries,
             "earned": self._n_rows_earned,
             "informed": self._built_with_sample and (self.rebuild is None or self.rebuild.part != ROOT),
+            "moving": self._built_moving and (self.rebuild is None or self.rebuild.part != ROOT),
+            "lists": self._list_weight,
             "shadow": NOTHING if self.rebuild is None else self.rebuild.shadow,
             "splits": self.n_splits,
             "merges": self.n_merges,
@@ -420,6 +454,7 @@ class ApTree:
         self.velocities.load(state["velocities"])
         self.n_entries, self._built_with_sample = int(state["entries"]), bool(state["informed"])
         self._n_rows_earned = int(state["earned"])
+        self._built_moving, self._list_weight = bool(state["moving"]), float(state["lists"])
         self.n_splits, self.n_merges, self.n_rebuilds = state["splits"], state["merges"], state["rebuilds"]
         if state["shadow"] != NOTHING:
             self._abandon_rebuild(int(state["shadow"]))

@@ -72,6 +72,7 @@ class MatchRoom(NamedTuple):
     dense: Floats  # float64[n_terms]: 1 for the words of the message, zeros between calls
     seen: Array  # uint8[256]: 1 for the hashes of its words, zeros between calls
     hits: Array  # uint8[]: of the entries of one leaf: 0 for a box that does not hold the place, 1 for a tie, 2 if sure
+    eights: Array  # uint64[]: the same memory
     doubtful: Longs  # int64[]: entries of one message to verify: 2 * slot + (is it one of several clauses?)
     stamps: Longs  # int64[n_slots]: the last message that a subscription of several clauses was found for
     events: Ints  # int32[]: out: the event of each match
@@ -85,11 +86,13 @@ class MatchRoom(NamedTuple):
 def new_match_room(n_visits: int) -> MatchRoom:
     """Little room of every kind."""
     ints = [np.zeros(4096, np.int32) for _ in range(3)]
+    hits = np.zeros(4096, np.uint8)
     return MatchRoom._make(
         [
             np.zeros(0),
             np.zeros(256, np.uint8),
-            np.zeros(4096, np.uint8),
+            hits,
+            hits.view(np.uint64),
             np.zeros(4096, np.int64),
             np.zeros(0, np.int64),
             *ints,
@@ -102,7 +105,12 @@ def new_match_room(n_visits: int) -> MatchRoom:
 
 def grown_match_room(room: MatchRoom, shortage: int) -> MatchRoom:
     """The same with twice the room for what there was too little of."""
-    growing = ("hits", "doubtful") if shortage == NEED_FOUND else ("events", "arrivals", "slots", "visitors", "visits")
+    if shortage == NEED_FOUND:
+        hits = np.zeros(2 * room.hits.size, np.uint8)
+        return room._replace(
+            hits=hits, eights=hits.view(np.uint64), doubtful=with_room(room.doubtful, 2 * room.doubtful.size)
+        )
+    growing = ("events", "arrivals", "slots", "visitors", "visits")
     return room._replace(**{name: with_room(getattr(room, name), 2 * getattr(room, name).size) for name in growing})
 
 
@@ -163,9 +171,9 @@ def rounded_place(x: float, y: float) -> RoundedPlace:
 def scan_block(tree: TreeLayout, block: int, place: RoundedPlace, room: MatchRoom, n: int, n_doubtful: int) -> Any:
     """Append the entries of a block that match the message to room.slots, and those in doubt; how many there are then.
 
-    Unsigned positions and bytes let the processor compare many at once.
+    Unsigned positions and bytes let the processor compare many at once; eight entries without a hit are passed over.
     """
-    ints, floats, codes, hits = tree.ints, tree.floats, tree.bytes, room.hits
+    ints, floats, codes, hits, eights = tree.ints, tree.floats, tree.bytes, room.hits, room.eights
     x, y, x_scale, y_scale = (
         floats[block + X_ORIGIN], floats[block + Y_ORIGIN], floats[block + X_SCALE], floats[block + Y_SCALE],
     )  # fmt: skip
@@ -190,14 +198,20 @@ def scan_block(tree: TreeLayout, block: int, place: RoundedPlace, room: MatchRoo
         does = (x0 < x_low) & (y0 < y_low) & (x1 > x_high) & (y1 > y_high)
         hits[i] = np.uint8(may) + np.uint8(does)
     slots, doubtful, seen, first, hashes = room.slots, room.doubtful, room.seen, block + HEADER, y1s + stride
-    for i in range(begin, n_alone):
-        slot, hit = ints[first + i], hits[i]
-        slots[n], doubtful[n_doubtful] = slot, 2 * slot
-        n += hit >> 1
-        n_doubtful += hit & 1
-    for i in range(n_alone, n_known):
-        doubtful[n_doubtful] = 2 * ints[first + i]
-        n_doubtful += (hits[i] != 0) & (seen[codes[hashes + np.uint64(i)]] != 0)
+    for eight in range(begin >> 3, (n_alone + 7) >> 3):
+        if eights[eight] == 0:
+            continue
+        for i in range(max(begin, 8 * eight), min(n_alone, 8 * eight + 8)):
+            slot, hit = ints[first + i], hits[i]
+            slots[n], doubtful[n_doubtful] = slot, 2 * slot
+            n += int(hit >> 1)  # a byte would stay one where nothing is compiled
+            n_doubtful += int(hit & 1)
+    for eight in range(n_alone >> 3, (n_known + 7) >> 3):
+        if eights[eight] == 0:
+            continue
+        for i in range(max(n_alone, 8 * eight), min(n_known, 8 * eight + 8)):
+            doubtful[n_doubtful] = 2 * ints[first + i]
+            n_doubtful += (hits[i] != 0) & (seen[codes[hashes + np.uint64(i)]] != 0)
     for i in range(n_known, n_rows):
         doubtful[n_doubtful] = 2 * ints[first + i] + 1
         n_doubtful += hits[i] != 0

@@ -15,6 +15,7 @@ COST, KEYWORD_FIRST, SPACE_FIRST = "cost", "keyword", "space"
 IN_LEAVES, IN_INDEX = "leaves", "index"
 MOST_PARTS = 65535  # of a node, or entries of a leaf before it is cut
 MOST_COPIES = 1000  # of an entry
+MOST_VISIT = 1e6  # entries that coming to a node may cost
 
 _CHOICES = {
     "cuts": (HEURISTIC, OPTIMAL, EVEN),
@@ -45,6 +46,9 @@ class ApTreeSettings:
         The bound on memory. A space node copies an entry into every cell that its box meets; in the leaves that one
         word leads to an entry has about this many copies on average at most, from 1 to 1,000. Fewer need less memory,
         and matching takes longer; more than the default save little.
+    visit
+        What it costs to come to a node or a leaf, in entries met there. A cut that saves fewer entries than that is
+        not made. It depends on the machine: memory against comparisons.
     sample
         Messages like those to come, from which the cost model learns before any has arrived. A snapshot keeps what was
         learned, not the sample.
@@ -57,6 +61,7 @@ class ApTreeSettings:
     priority: str = COST
     messages: str = IN_LEAVES
     copies: float = 3.0
+    visit: float = 100.0
     sample: Sequence[Message] = ()
 
     def __post_init__(self) -> None:
@@ -66,6 +71,8 @@ class ApTreeSettings:
             raise InvalidInput("drift", self.drift, "must be > 0")
         if not 1 <= number("copies", self.copies) <= MOST_COPIES:
             raise InvalidInput("copies", self.copies, f"must be from 1 to {MOST_COPIES}")
+        if not 0 <= number("visit", self.visit) <= MOST_VISIT:
+            raise InvalidInput("visit", self.visit, f"must be from 0 to {MOST_VISIT}")
         object.__setattr__(self, "sample", _messages(self.sample))
         for field, choices in _CHOICES.items():
             one_of(field, getattr(self, field), choices)

@@ -66,8 +66,8 @@ class PieceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads one piece a batch."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        self._uri = options["store"]
-        self._side = options["side"]
+        self.uri = options["store"]
+        self.side = options["side"]
         self._inputs = [Input(*given) for given in json.loads(options["follow"])]
         self._without = json.loads(options["without"])
         self._turn = Path(options["turn"])
@@ -76,7 +76,7 @@ class PieceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _known(self) -> Intakes:
         if self._intakes is None:
-            self._intakes = Intakes(Store(self._uri))
+            self._intakes = Intakes(Store(self.uri))
         else:
             self._intakes.refresh()
         return self._intakes
@@ -105,10 +105,10 @@ class PieceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Is this the source that Spark asks first? Both are asked on one host, one after the other."""
         try:
             with open(self._turn, "x") as turn:
-                turn.write(self._side)
+                turn.write(self.side)
             return True
         except FileExistsError:
-            return self._turn.read_text() == self._side
+            return self._turn.read_text() == self.side
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Take what there is now to be all."""
@@ -120,8 +120,8 @@ class PieceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         parts: list[str] = []
         for piece in range(start["piece"], end["piece"]):
             taken = known.at(piece)
-            parts += [json.dumps(part) for part in parts_of(taken, piece, self._side)]
-            parts += [json.dumps(file) for file in files_of(taken, self._side)]
+            parts += [json.dumps(part) for part in parts_of(taken, piece, self.side)]
+            parts += [json.dumps(file) for file in files_of(taken, self.side)]
         n = min(_TASKS, len(parts))
         return [PiecePartition(parts[i::n]) for i in range(n)]
 

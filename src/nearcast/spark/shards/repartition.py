@@ -59,14 +59,14 @@ def repartition(spark: Any, checkpoint: str, partitions: int, output: str | None
         if "ALREADY_MATCH" not in str(error):
             raise SetupError(f"Spark could not give {checkpoint} other partitions: {shown(error)}") from error
     if output is not None:
-        _note_empty(Store(output if "://" in output else f"file://{output}"), max(_batches(place)))
+        note_empty(Store(output if "://" in output else f"file://{output}"), max(_batches(place)))
 
 
 def _batches(place: Store, log: str = "commits") -> list[int]:
     return [int(name) for name in place.names(log) if name.isdigit()]
 
 
-def _note_empty(folder: Store, batch: int) -> None:
+def note_empty(folder: Store, batch: int) -> None:
     """Have the log of a file sink say that a batch wrote nothing; some of its entries repeat all before them."""
     if batch % _COMPACT_EVERY != _COMPACT_EVERY - 1:
         if folder.get(f"{_LOG}/{batch}") is None:

@@ -65,7 +65,7 @@ class Store:
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self._fs, self._root = _open(uri, os.getpid())
-        self._is_local = isinstance(self._fs, fs.LocalFileSystem)
+        self.is_local = isinstance(self._fs, fs.LocalFileSystem)
 
     def check(self) -> None:
         """Write a mark and read it, or read the one that is there.
@@ -99,7 +99,7 @@ class Store:
     def put(self, name: str, data: bytes | pa.Buffer) -> None:
         """Write a file; on a local disk it is there whole or not at all."""
         path = self._path(name)
-        if not self._is_local:
+        if not self.is_local:
             with self._fs.open_output_stream(path) as stream:
                 stream.write(data)
             return
@@ -111,7 +111,7 @@ class Store:
     def get(self, name: str) -> pa.Buffer | None:
         """The content of a file, None if there is none."""
         try:
-            if self._is_local:
+            if self.is_local:
                 with pa.memory_map(self._path(name)) as file:
                     return file.read_buffer()
             with self._fs.open_input_file(self._path(name)) as file:
@@ -152,7 +152,7 @@ class Store:
 
     def need_shared(self, name: str) -> pa.Buffer:
         """The content of a file that must be there, fetched once by this host; its processes map one copy of it."""
-        if self._is_local:
+        if self.is_local:
             return self.need(name)
         folder = Path(tempfile.gettempdir()) / f"nearcast-{os.getuid()}" / sha256(self.uri.encode()).hexdigest()[:16]
         place = folder / name.replace("/", "_")
@@ -170,7 +170,7 @@ class Store:
 
     def put_snapshot(self, name: str, broker: nc.Broker) -> None:
         """Write a broker."""
-        if self._is_local:
+        if self.is_local:
             Path(self._path(name)).parent.mkdir(parents=True, exist_ok=True)
             broker.snapshot(self._path(name))
             return
@@ -180,7 +180,7 @@ class Store:
 
     def put_file(self, name: str, path: Path) -> None:
         """Write what a file of this host holds; on a local disk it is there whole or not at all."""
-        if self._is_local:
+        if self.is_local:
             beside = Path(f"{self._path(name)}.{uuid.uuid4().hex[:8]}.tmp")
             beside.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(path, beside)
@@ -210,7 +210,7 @@ class Store:
         )
 
     def _snapshot(self, name: str) -> nc.Broker:
-        if self._is_local:
+        if self.is_local:
             if not Path(self._path(name)).exists():
                 self.need(name)
             return nc.Broker.restore(self._path(name))

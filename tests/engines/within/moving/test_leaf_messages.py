@@ -15,8 +15,8 @@ from nearcast.engines.within.layout import LISTED_ROWS, N_LEAVES
 from nearcast.model.event import Move
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-SMALL = Contender("within", "tree", ApTreeSettings(fanout=4, leaf=2, drift=float("inf")))
-BY_INDEX = Contender("within", "tree", ApTreeSettings(fanout=4, leaf=2, messages="index"))
+SMALL = Contender("within", "tree", ApTreeSettings(fanout=4, leaf=2, visit=16, drift=float("inf")))
+BY_INDEX = Contender("within", "tree", ApTreeSettings(fanout=4, leaf=2, visit=16, messages="index"))
 
 
 def listed(broker: nc.Broker, kind: Contender = SMALL) -> int:

@@ -20,9 +20,9 @@ COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 N_SEEDS, N_EVENTS, N_ROUNDS = (12, 150, 12) if COMPILED else (2, 60, 2)
 METHODS = ("publish", "publish", "publish", "move", "move", "move", "subscribe", "unsubscribe", "advance")
 SETTINGS = [
-    ApTreeSettings(fanout=4, leaf=2, drift=0.01),
-    ApTreeSettings(fanout=4, leaf=4, drift=float("inf"), priority="space"),
-    ApTreeSettings(fanout=4, leaf=2, drift=0.01, messages="index"),
+    ApTreeSettings(fanout=4, leaf=2, visit=16, drift=0.01),
+    ApTreeSettings(fanout=4, leaf=4, visit=16, drift=float("inf"), priority="space"),
+    ApTreeSettings(fanout=4, leaf=2, visit=16, drift=0.01, messages="index"),
 ]
 
 
@@ -109,7 +109,7 @@ def test_a_town_on_the_move(settings: ApTreeSettings, window: nc.Window | None) 
 def test_a_move_inside_a_cell_scans_nothing_that_stays() -> None:
     """A box that keeps holding a whole cell need not look at its messages."""
     town = Town(3)
-    kind = contender(ApTreeSettings(fanout=16, leaf=2, priority="space"))
+    kind = contender(ApTreeSettings(fanout=16, leaf=2, visit=16, priority="space"))
     broker = broker_class(kind)(town.space, nc.Window(count=500))
     spread = [(n, Within(nc.Box(n % 16, n // 16, n % 16 + 0.5, n // 16 + 0.5), "word0")) for n in range(256)]
     broker.subscribe_many([*spread, (999, Within(nc.Box(-0.5, -0.5, 16.5, 16.5), "word0"))])

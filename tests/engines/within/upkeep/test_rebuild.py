@@ -12,7 +12,7 @@ import nearcast as nc
 from nearcast.engines.within import ApTreeSettings
 from nearcast.engines.within import ap_tree as tree
 
-DRIFTING = Contender("within", "tree", ApTreeSettings(fanout=4, leaf=2, drift=1e-9))
+DRIFTING = Contender("within", "tree", ApTreeSettings(fanout=4, leaf=2, visit=16, drift=1e-9))
 SQUARES = [(x, y) for x in range(0, 80, 10) for y in range(0, 80, 10)]
 
 

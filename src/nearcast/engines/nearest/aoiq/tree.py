@@ -301,7 +301,8 @@ class AoiqTree:
 
     def load(self, state: State) -> None:
         self._tree = TreeLayout(*(state["tree"][name] for name in TreeLayout._fields))
-        self._habits = Habits(*(state["habits"][name] for name in Habits._fields))
+        self._tree = self._tree._replace(prefixes=self._tree.prefixes.copy())  # which every message counts in
+        self._habits = Habits(*(state["habits"][name].copy() for name in Habits._fields))
         self._lowest, self._n_rebuilds = state["lowest"], state["rebuilds"]
         self._n_rows, self._n_filed = state["rows"], state["filed"]
 

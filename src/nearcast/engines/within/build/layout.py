@@ -57,6 +57,7 @@ class Plan(NamedTuple):
 
     fanout: int
     leaf: int
+    visit: float  # what coming to a node or leaf costs, in entries met
     cuts: int  # HEURISTIC_CUTS, OPTIMAL_CUTS or EVEN_CUTS
     priority: int  # BY_COST, WORDS_FIRST or SPACE_FIRST
     copies: float  # most copies of an entry in the leaves that one word leads to, on average

@@ -31,7 +31,6 @@ from nearcast.jit import allocating, kernel
 
 _ROWS_PER_PART = 3  # least mean number of entries of a cut or cell; fewer would cost more memory than they save time
 _OVER = 1.25  # lines are put where few boxes are met, so that more than by chance can be tried
-_VISIT = 16.0  # what coming to a node or leaf costs, in entries met (measured, 2026-11-16)
 
 
 @allocating
@@ -101,7 +100,7 @@ def choose_cuts(
     for i in range(n_words):
         cost += scratch.weights[i] * min(1.0, scratch.hits[i])
         n_visits += scratch.hits[i]
-    return cost * task.n_rows / (n_counted + n_dummies) + _VISIT * n_visits, n_cuts, n_words
+    return cost * task.n_rows / (n_counted + n_dummies) + plan.visit * n_visits, n_cuts, n_words
 
 
 @allocating
@@ -207,7 +206,7 @@ def choose_grid(
             for row in range(n_y + 1):
                 n_copies += scratch.cells[column * (n_y + 2) + row]
         if n_copies * task.copies <= plan.copies * n:
-            return cost * task.n_rows / n + _VISIT, n_x, n_y
+            return cost * task.n_rows / n + plan.visit, n_x, n_y
         side = side * 2 // 3
     return math.inf, 0, 0
 

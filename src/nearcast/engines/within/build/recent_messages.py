@@ -11,7 +11,7 @@ import pyarrow as pa
 from nearcast.columns.arena import Floats, Ints, State, starts_of
 from nearcast.columns.fields.decode import from_mappings, key_bytes
 from nearcast.columns.fields.values import n_fields
-from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.message_table import MessageLayout, MessageTable
 from nearcast.engines.within.build.layout import Sample
 from nearcast.engines.within.layout import UNRANKED
 from nearcast.jit import kernel
@@ -90,6 +90,15 @@ class RecentMessages:
             self._ring.xs[at], self._ring.ys[at] = message.lon, message.lat
             self._ring.words[at, : words.size], self._ring.n_words[at] = words, words.size
         self.n_kept = len(chosen)
+
+    def begin_with(self, table: MessageTable) -> None:
+        """Fill the places that no arrival has taken yet with live messages, evenly thinned if these are too many."""
+        n_free = N_SAMPLED - self.n_kept
+        if n_free > 0 and len(table):
+            slots = table.live_slots
+            chosen = slots[:: -(-slots.size // n_free)]
+            messages, own = table.with_patterns(chosen)
+            self.n_kept = keep_messages(messages, own, 1, self._ring, self.n_kept)
 
     def hits(self, n_terms: int) -> Ints:
         """How many of the messages hold each term."""

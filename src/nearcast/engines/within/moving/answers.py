@@ -51,9 +51,11 @@ class MoveAnswers:
         return together([changes, self.search.fill(layout, incomplete)])
 
     def move(self, slots: Ints, before: Array) -> Changes:
-        """Refile subscriptions whose rows were `before`; what changes for them."""
+        """Refile subscriptions whose rows were `before`; what changes for them: nothing where no message lives."""
         layout = self.tree.table.layout
         changes, incomplete = self.refile(slots, before)
+        if not len(self.tree.context.live.table):
+            return NO_CHANGES
         if self.tree.lists is None:
             return self.search.moved(layout, slots, before)
         chosen = before[self._room.incomplete[: slots.size]]

@@ -16,6 +16,7 @@ from nearcast.engines.within.settings import ApTreeSettings
 _LEAST_EVENTS = 1000  # of an epoch
 _MAX_EPOCHS = 32  # how far ahead costs look (T_max)
 _FARTHEST = 1e30  # a move, so that float32 can hold what is computed from it
+_LISTED = 3.0  # what it costs to compare a listed message with a region, in entries met (a row of 16 bytes, not 5)
 _WEIGHT = 0.5  # of the last move, and of the last epoch, in their averages
 
 
@@ -68,6 +69,22 @@ class Velocities:
     def messages(self) -> float:
         """Messages that arrive in an epoch."""
         return max(1.0, self._messages or float(self._n_messages))
+
+    @property
+    def is_moving(self) -> bool:
+        """Does any subscription move?"""
+        return self._n_moving > 0
+
+    def list_weight(self, n_live: int, n_subscriptions: int) -> float:
+        """What an entry in a leaf costs because it moves and then compares the list there, in entries met by messages.
+
+        As many messages are in the list as live messages reach the leaf; per message that comes, this is how often
+        one subscription moves while a window of messages passes.
+
+        Paper: [APTREE] section 4.3.1 leaves this out: only the subscriptions of a leaf are counted.
+        """
+        moves = (self._moves or float(self._n_moves)) / max(1, n_subscriptions)
+        return _LISTED * moves * n_live / self.messages
 
     def pace(self, settings: ApTreeSettings) -> Pace:
         """What the costs of movement depend on besides the node."""
