@@ -77,7 +77,7 @@ def _provenance(lines: list[dict[str, Any]]) -> str:
     days = sorted({line["run"][:10] for line in lines})
     where = f"{' and '.join(machines)}, shared with other work (load {min(loads):g} to {max(loads):g})"
     return (
-        f'A "-" is a system that was not asked: its question takes minutes. Recorded {" and ".join(days)} on {where}, '
+        f'A "-" is not recorded. Recorded {" and ".join(days)} on {where}, '
         "by "
         f"{', '.join(versions)}; commit {' and '.join(commits)}."
     )
