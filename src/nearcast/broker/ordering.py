@@ -108,7 +108,7 @@ def in_order(kind: Kind, changes: Changes, messages: MessageTable) -> Changes:
     n = changes.slots.size
     if n < 2:
         return changes
-    given = ChangeRows(changes, messages.layout.rows, -1.0 if kind in NEARER_IS_BETTER else 1.0)
+    given = ChangeRows(changes, messages.rows, -1.0 if kind in NEARER_IS_BETTER else 1.0)
     if n <= _FEW:
         order = np.empty(n, np.int64)
         return changes.take(order) if sort_few(given, order) else changes
@@ -164,6 +164,6 @@ def to_updates(
     )
     origin = Origin(
         changes.events.astype(np.int64) if rows is None else rows.take(changes.events),
-        messages.layout.rows["sequence"][changes.messages],  # `take` would copy the whole column first
+        messages.rows["sequence"][changes.messages],  # `take` would copy the whole column first
     )
     return Updates(told, rejects, origin=origin)
