@@ -12,7 +12,7 @@ ENGINES := within similar topk nearest
 MARKS ?= not spark and not slow
 MINUTES ?= 10
 
-.PHONY: demo serve test docs fuzz test-tools test-oldest test-newest figures cluster-test serve-test lint kernels clean
+.PHONY: demo serve test docs fuzz test-tools test-oldest test-newest figures cluster-test serve-test peers release-check lint kernels clean
 
 demo: $(READY)
 	$(BIN)/nearcast demo
@@ -21,11 +21,12 @@ demo: $(READY)
 serve: $(READY)
 	$(BIN)/nearcast serve --demo
 
-# Kernels are compiled first, while sources are checked, so that tests do not each wait for them. Bounds are checked. Then
-# the kernels that engines share run as plain Python.
+# Kernels are compiled first, while sources are checked, so that tests do not each wait for them. Bounds are checked. Three
+# processes share two cores, since those that wait for Spark or a browser leave theirs idle. Then the kernels that engines
+# share run as plain Python.
 test: $(READY)
 	$(MAKE) -j2 lint kernels
-	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 2 --dist loadscope $(RIVALS:%=--ignore=%) --ignore=$(HOSTS) -k 'not work_is_as_accepted'
+	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder $(RIVALS:%=--ignore=%) --ignore=$(HOSTS) -k 'not work_is_as_accepted'
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadscope $(KERNELS)
 
 # The tests of one package, in under a minute once its kernels are compiled: `make test-broker`, `make test-window`. For an
@@ -60,6 +61,10 @@ docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "out/site/index.html"
 
+# The wheel and the sdist, built and tried in a clean environment: the README's lines, the commands, the server's demo.
+release-check: $(READY)
+	$(BIN)/python tests/release_check.py
+
 # The rivals of the benchmarks against the brute force, and the counts of work of every figure.
 figures: $(READY)
 	$(BIN)/pytest -n 2 --dist loadscope tests/bench
@@ -72,6 +77,17 @@ cluster-test: $(READY)
 # The server, killed 50 times at random moments under load, with 100 clients that resume; some eight minutes.
 serve-test: $(READY)
 	$(BIN)/python tests/server/kill_and_compare.py --kills 50 --clients 100
+
+# What a user would pick instead, beside Nearcast: PostGIS from the system's packages, the others with pip. Some ten minutes.
+peers: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'
+	ls /usr/share/postgresql/*/extension/postgis.control >/dev/null 2>&1 || { \
+		root=$$(test "$$(id -u)" = 0 || echo sudo); \
+		$$root apt-get update -qq && $$root apt-get install -y -qq --no-install-recommends postgresql postgresql-postgis; }
+	$(BIN)/python -m bench.peers --kind within --subscriptions 100000 --batch 1000 --batches 3
+	$(BIN)/python -m bench.peers --kind similar --batches 3
+	$(BIN)/python -m bench.peers --kind topk --kind nearest_all --kind nearest_any --subscriptions 2000 --batches 3
+	$(BIN)/python -m bench.pages
 
 kernels: $(READY)
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m nearcast.spark.session.warm

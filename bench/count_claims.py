@@ -32,6 +32,25 @@ class CountAtMost(Claim):
 
 
 @dataclass(frozen=True)
+class CountAtLeast(Claim):
+    """A counter is at least that much: what is measured has really happened."""
+
+    what: str
+    names: tuple[str, ...]
+    counter: str
+    count: float
+
+    def words(self) -> str:
+        return f"{self.what}: at least {self.count:,g} with {list_of(self.names)}"
+
+    def judge(self, seen: Seen) -> Found | None:
+        counts = [seen.count(name, x, self.counter) for name in self.names for x in seen.xs((name,))]
+        known = [count for count in counts if count is not None]
+        held = [count >= self.count for count in known]
+        return Found(all(held), range_of(known), any(held)) if known else None
+
+
+@dataclass(frozen=True)
 class Fewer(Claim):
     """One series counts less than each of the others, at every point or at some."""
 

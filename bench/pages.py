@@ -13,8 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.figure import FOLDER, Figure, load, names
+from bench.open import page as open_page
 from bench.paper_figures import PAPER_FIGURES, PaperFigure
-from bench.plot import as_markdown, draw, latest, provenance, tables
+from bench.peers import page as peers_page
+from bench.plot import as_markdown, draw, latest, number, provenance, tables
 from bench.record import RESULTS, Line, read
 from bench.verdict import NOT_RECORDED, Judged, Verdict, judge, valid
 
@@ -67,7 +69,19 @@ def section(figure: Figure, lines: Iterable[Line]) -> str:
     parts += [
         f"{rows.title}\n\n{as_markdown(rows)}" for rows in tables(figure, lines) if "peak memory" not in rows.title
     ]
+    if lacking := not_recorded(figure, shown):
+        parts.append(f"Not recorded yet: {lacking}.")
     return "\n\n".join([*parts, _sentence(f"Recorded {_when(shown)}, {_load(shown)}; {provenance(lines)}")])
+
+
+def not_recorded(figure: Figure, shown: list[Line]) -> str:
+    """Points of the sweep without any line, and series that some points lack."""
+    have = {(line["x"], line["series"]) for line in shown}
+    points = [x for x in figure.sweep[1] if not any(x == at for at, _ in have)]
+    others = [x for x in figure.sweep[1] if x not in points]
+    series = [name for name in figure.series if any((x, name) not in have for x in others)]
+    told = [f"{figure.sweep[0]} {', '.join(map(number, points))}"] if points else []
+    return "; ".join(told + [f"{name} at some points" for name in series])
 
 
 def in_words(figure: Figure, verdict: Verdict) -> str:
@@ -110,7 +124,20 @@ def every_figure() -> str:
         reasons: set[str] = set()
         rows += [line for listed in PAPER_FIGURES if listed.paper == key for line in _lines(listed, reasons)]
         parts.append("\n".join(rows))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, _own_bars()]) + "\n"
+
+
+def _own_bars() -> str:
+    """A line for each figure that follows no paper."""
+    rows = ["## Bars of our own", "", "| figure | what it shows | bar | |", "| --- | --- | --- | --- |"]
+    for name in names():
+        figure = load(name)
+        if figure.claims:
+            continue
+        verdict = judge(figure, valid(figure, read(RESULTS / f"{name}.jsonl")))
+        why = figure.because if verdict.bars == "missed" else ""
+        rows.append(f"| [{name}]({page_of(name)}.md#{name}) | {figure.title} | {verdict.bars} | {why} |")
+    return "\n".join(rows)
 
 
 def _lines(listed: PaperFigure, reasons: set[str]) -> list[str]:
@@ -169,7 +196,8 @@ def write(folder: Path) -> None:
             if lines:
                 draw(figure, lines, folder / f"{name}.svg")
         (folder / f"{page}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    (folder / "verdicts.md").write_text(every_figure(), encoding="utf-8")
+    for name, text in (("verdicts", every_figure()), ("peers", peers_page.page()), ("open", open_page.page())):
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
 
 
 def stale() -> list[str]:

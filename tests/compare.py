@@ -78,12 +78,10 @@ class Follower:
             stays = {*self.judge.live, old} if self.judge.lifetime is not None else {}
             held = {sequence: entry for sequence, entry in held.items() if sequence in stays}
         n_gone = signs.count("-")
-        gone = _matched(standing, [(u.message, u.score) for u in updates[:n_gone]], held.values(), oldest=True)
-        came = _matched(
-            standing,
-            [(u.message, u.score) for u in updates[n_gone:]],
-            (entry for entry in standing.entries.values() if entry.sequence not in held),
-        )
+        told = [(u.message, u.score) for u in updates]
+        gone = self._matched(standing, told[:n_gone], held.values(), oldest=True)
+        fresh = (entry for entry in standing.entries.values() if entry.sequence not in held)
+        came = self._matched(standing, told[n_gone:], fresh)
         kept = (held.keys() - {e.sequence for e in gone}) | {e.sequence for e in came}
         if old in held and new:  # of the two versions one that is told of is enough, if it does not stay
             assert new not in kept, "told of a message that stays under the same id"
@@ -105,7 +103,7 @@ class Follower:
             held = {sequence: entry for sequence, entry in held.items() if sequence in self.judge.live}
         try:
             assert len(results) == len(held), "results are not what the updates add up to"
-            _matched(standing, results, held.values())
+            self._matched(standing, results, held.values())
         except AssertionError as error:
             raise AssertionError(f"results of {id!r}: {results}\nheld: {list(held.values())}\n{error}") from error
 
@@ -113,6 +111,42 @@ class Follower:
         """Every subscription's results."""
         for id in self.judge.standing:
             self.check_results(id, broker.results(id))
+
+    def _matched(
+        self,
+        standing: Standing,
+        told: Sequence[tuple[Id, float | None]],
+        among: Iterable[Entry],
+        oldest: bool = False,
+    ) -> list[Entry]:
+        """The entries that a list of messages and scores speaks of; it must be in order, best first.
+
+        Ids are unique in a window. Without one, of equals under one id the newer comes first, and the older leaves
+        first.
+        """
+        free = defaultdict(list)
+        for entry in sorted(among, key=lambda entry: entry.sequence):
+            free[entry.message].append(entry)
+        sign = -1 if isinstance(standing.question.query, Nearest) else 1
+        found: list[Entry] = []
+        merits: list[float] = []
+        for message, score in told:
+            fits = [entry for entry in free[message] if self._close(entry, score, sign)]
+            assert fits, f"{message!r} with {score!r} is not expected here, there are {free[message]}"
+            entry = fits[0 if oldest else -1]
+            free[message].remove(entry)
+            merit = 0.0 if score is None else sign * score
+            if found:
+                in_order = _in_order((found[-1], merits[-1]), (entry, merit))
+                assert in_order, f"{message!r} stands behind {found[-1].message!r}: best first, ties newer first"
+            found.append(entry)
+            merits.append(merit)
+        return found
+
+    def _close(self, entry: Entry, score: float | None, sign: int) -> bool:
+        if score is None or entry.score is None:
+            return score is None and entry.score is None
+        return entry.may_be_told(sign * score, self.judge.clock)
 
     def _report(self, id: Id, updates: Sequence[Update], error: AssertionError) -> str:
         lines = [f"{error}", f"subscription {id!r}: {self.judge.standing[id].question.query}"]
@@ -122,37 +156,14 @@ class Follower:
         return "\n".join(lines)
 
 
-def _matched(
-    standing: Standing, told: Sequence[tuple[Id, float | None]], among: Iterable[Entry], oldest: bool = False
-) -> list[Entry]:
-    """The entries that a list of messages and scores speaks of; it must be in order, best first.
-
-    Ids are unique in a window. Without one, of equals under one id the newer comes first, and the older leaves first.
-    """
-    free = defaultdict(list)
-    for entry in sorted(among, key=lambda entry: entry.sequence):
-        free[entry.message].append(entry)
-    sign = -1 if isinstance(standing.question.query, Nearest) else 1
-    found: list[Entry] = []
-    merits: list[float] = []
-    for message, score in told:
-        fits = [entry for entry in free[message] if _close(entry, score, sign)]
-        assert fits, f"{message!r} with {score!r} is not expected here, there are {free[message]}"
-        entry = fits[0 if oldest else -1]
-        free[message].remove(entry)
-        merit = 0.0 if score is None else sign * score
-        if found:
-            in_order = (merit, entry.sequence) < (merits[-1], found[-1].sequence)
-            assert in_order, f"{message!r} stands behind {found[-1].message!r}: best first, ties newer first"
-        found.append(entry)
-        merits.append(merit)
-    return found
-
-
-def _close(entry: Entry, score: float | None, sign: int) -> bool:
-    if score is None or entry.score is None:
-        return score is None and entry.score is None
-    return entry.low <= sign * score <= entry.high
+def _in_order(first: tuple[Entry, float], second: tuple[Entry, float]) -> bool:
+    """May the second stand behind the first? Scores that fade may be too small to tell."""
+    (before, merit), (after, lower) = first, second
+    if not after.half_life:
+        return (lower, after.sequence) < (merit, before.sequence)
+    if before.tie == after.tie:
+        return after.sequence < before.sequence
+    return after.merit(after.low) <= before.merit(before.high)
 
 
 def _check_allowed(standing: Standing, held: Held) -> None:
@@ -165,8 +176,9 @@ def _check_allowed(standing: Standing, held: Held) -> None:
     assert len(held) == min(standing.question.k or 0, len(standing.entries)), f"wrong size {len(held)}"
     if not held or not outside:
         return
-    best, worst = max(outside, key=lambda e: e.low), min(held.values(), key=lambda e: e.high)
-    assert best.low <= worst.high, f"{best} is better than {worst}, and outside"
+    best = max(outside, key=lambda e: e.merit(e.low))
+    worst = min(held.values(), key=lambda e: e.merit(e.high))
+    assert best.merit(best.low) <= worst.merit(worst.high), f"{best} is better than {worst}, and outside"
     oldest: dict[Any, Entry] = {}
     for entry in sorted(held.values(), key=lambda e: -e.sequence):
         oldest[entry.tie] = entry

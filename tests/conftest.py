@@ -19,11 +19,17 @@ if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
     np.seterr(over="ignore", invalid="ignore")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that ask for Spark are marked so, those of the quick run leave them out: -m 'not spark and not slow'."""
+    """Mark tests that ask for Spark: those of the quick run leave them out, -m 'not spark and not slow'.
+
+    Modules with long tests come first, so that in the end no core waits for the last of them.
+    """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+    long = {item.path for item in items if item.get_closest_marker("spark") or item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in long)
 
 
 @pytest.fixture(scope="session")

@@ -55,6 +55,7 @@ class Arrival(NamedTuple):
     message: Message
     dies: float  # min(expires, ts + age)
     bag: Counter[str]
+    ts: int = 0
 
 
 class Entry(NamedTuple):
@@ -62,17 +63,53 @@ class Entry(NamedTuple):
 
     `low` and `high` bound its merit, tolerance included: the score, or the distance negated, so that more is better.
     Entries with equal `tie` have equal scores in any arithmetic: between them the newer one surely stands first.
+
+    With a half-life the score fades, and `score`, `low` and `high` are what they are when the message is new.
     """
 
     sequence: int
     message: Id
     score: float | None
-    rank: tuple[float, int]  # sorts best first: merit negated, then newer first
+    rank: tuple[float, ...]  # sorts best first: merit negated, then newer first
     low: float
     high: float
     tie: Hashable
     belongs: bool = True
     sure: bool = True
+    ts: int = 0
+    half_life: int = 0  # milliseconds; 0: it does not fade
+
+    def merit(self, bound: float) -> tuple[float, float]:
+        """One of the bounds as messages are compared by it, whatever the clock: exponent, then mantissa."""
+        return merit_without_clock(bound, self.ts, self.half_life) if self.half_life else (0, bound)
+
+    def told(self, clock: int | None) -> float | None:
+        """The score at a clock."""
+        if not self.half_life or self.score is None:
+            return self.score
+        return self.score * faded(clock, self.ts, self.half_life)
+
+    def may_be_told(self, merit: float, clock: int | None) -> bool:
+        """Is a merit that was told within the bounds? The smallest floats have few digits."""
+        if not self.half_life:
+            return self.low <= merit <= self.high
+        factor = faded(clock, self.ts, self.half_life)
+        return self.low * factor - 1e-300 <= merit <= self.high * factor + 1e-300
+
+
+def faded(clock: int | None, ts: int, half_life: int) -> float:
+    """What is left of a score when the clock stands there."""
+    assert clock is not None
+    return float(2.0 ** (-(clock - ts) / half_life))
+
+
+def merit_without_clock(score: float, ts: int, half_life: int) -> tuple[float, float]:
+    """Exponent and mantissa of score * 2 ** (ts / half_life); zero comes last."""
+    if score <= 0:
+        return -math.inf, score
+    turns, rest = divmod(ts, half_life)
+    mantissa, exponent = math.frexp(score * 2 ** (rest / half_life))
+    return turns + exponent, mantissa
 
 
 def text_similarity(measure: str, ours: Collection[str], theirs: Collection[str], weights: Weights) -> float:
@@ -162,7 +199,15 @@ class Question:
             None if query.alpha == 1 else frozenset(arrival.bag.items()),
         )
         low, high = low * (1 - TOLERANCE), high * (1 + TOLERANCE)
-        return Entry(arrival.sequence, arrival.message.id, score, (-score, -arrival.sequence), low, high, tie)
+        if query.decay is None:
+            return Entry(arrival.sequence, arrival.message.id, score, (-score, -arrival.sequence), low, high, tie)
+        half_life = round(query.decay * 1000)
+        exponent, mantissa = merit_without_clock(score, arrival.ts, half_life)
+        rank = (-exponent, -mantissa, -arrival.sequence)
+        ties = (*tie, arrival.ts if high > 0 else None)
+        return Entry(
+            arrival.sequence, arrival.message.id, score, rank, low, high, ties, ts=arrival.ts, half_life=half_life
+        )
 
     def _nearest(self, query: Nearest, arrival: Arrival) -> Entry:
         away, near, far = self._distance(query, arrival)
@@ -275,7 +320,7 @@ class Definitions:
         if not late:
             self.last += 1
             bag = bag_of(message.text if message.text is not None else message.keywords or (), self.rule)
-            newcomer = Arrival(self.last, message, dies, bag)
+            newcomer = Arrival(self.last, message, dies, bag, ts)
         return self._step(after, newcomer, old)
 
     def advance(self, ts: int) -> list[Update]:
@@ -328,8 +373,9 @@ class Definitions:
         if self.withdrawn in had and self.successor in has:  # it stays, under the same id
             had.add(self.successor)
             has.add(self.withdrawn)
-        gone = [Update(id, e.message, "-", e.score, self.clock) for e in before if e.sequence not in has]
-        new = [Update(id, e.message, "+", e.score, self.clock) for e in after if e.sequence not in had]
+        now = self.clock
+        gone = [Update(id, e.message, "-", e.told(now), now) for e in before if e.sequence not in has]
+        new = [Update(id, e.message, "+", e.told(now), now) for e in after if e.sequence not in had]
         return gone + new
 
     def _ask_again(self, id: Id) -> list[Update]:
@@ -392,7 +438,7 @@ class Definitions:
         standing = self._known(id)
         if self.lifetime is None and standing.notifies:
             return []
-        return [(entry.message, entry.score) for entry in standing.result()]
+        return [(entry.message, entry.told(self.clock)) for entry in standing.result()]
 
     def _known(self, id: Id) -> Standing:
         if id not in self.standing:

@@ -95,6 +95,7 @@ TS_STEPS_MS = (0, 0, 0, 1, 1, 100, 100, 250, 250, 499, 500, 1000, 2500, -1, -500
 LIVES_MS = (*[None] * 12, 500, 1000, 2500, 5000, 1, 0, -1)  # of messages
 STAYS_MS = (*[None] * 12, 2500, 5000, 500, 0)  # of subscriptions
 
+DECAYS_S = (None, None, 0.001, 0.02, 1, 2.5, 3600)  # from nothing left after a second to as good as none
 WINDOWED = ("nearest", "topk", "within", "similar")
 WINDOWLESS = ("nearest", "nearest", "within", "similar", "nearest", "within", "similar", "topk")
 SIZES = (1, 2, 3, 5, 20, 2**31 - 1)
@@ -366,7 +367,7 @@ def make_query(source: Source, ground: Ground, windowed: bool = True) -> Query:
     if kind == "similar":
         return Similar(lon, lat, keywords, share, source.pick(SHARES), source.pick(MEASURES), backfill, where)
     if kind == "topk":
-        return TopK(lon, lat, keywords, source.pick(SIZES), share, backfill, where)
+        return TopK(lon, lat, keywords, source.pick(SIZES), share, backfill, where, source.pick(DECAYS_S))
     return Nearest(lon, lat, keywords, source.pick(SIZES), source.pick(("any", "all")), backfill, where)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import doctest
 import importlib
@@ -23,6 +24,7 @@ from nearcast.cli.main import command_parser
 from nearcast.cli.reference import reference
 from nearcast.model.codec import event_from_json
 from nearcast.model.query import QUERIES
+from nearcast.server import schema
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -80,6 +82,21 @@ def test_examples_of_pages_run(page: Path) -> None:
     assert not failed, report.getvalue()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_python_that_pages_show_without_running_it_is_real(page: Path) -> None:
+    """Blocks that need Spark or a server: they parse, and what they import is there."""
+    for block in blocks(page, "python"):
+        if ">>>" in block:
+            continue
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom):
+                module = importlib.import_module(node.module or "")
+                assert all(hasattr(module, each.name) for each in node.names), f"{page.name}: {ast.unparse(node)}"
+            elif isinstance(node, ast.Import):
+                for each in node.names:
+                    importlib.import_module(each.name)
+
+
 @pytest.mark.parametrize("name", modules())
 def test_examples_of_modules_run(name: str) -> None:
     report = io.StringIO()
@@ -88,6 +105,7 @@ def test_examples_of_modules_run(name: str) -> None:
     assert not failed, report.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_scripts_print_what_they_say(path: Path) -> None:
     if path.stem in USES_SPARK and os.environ.get("NUMBA_DISABLE_JIT") == "1":
@@ -197,6 +215,14 @@ def test_the_site_is_whole(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert not done.stderr, done.stderr
+    told = (tmp_path / "http.html").read_text(encoding="utf-8")
+    for path, operations in schema.openapi()["paths"].items():
+        for verb in operations:
+            assert f"{verb.upper()} {path}" in told, f"the page of the HTTP interface lacks {verb} {path}"
+    said = (tmp_path / "websocket.html").read_text(encoding="utf-8")
+    for channel in schema.asyncapi()["channels"].values():
+        for name in channel["messages"]:
+            assert f'id="{name}"' in said, f"the page of WebSocket messages lacks {name}"
     page = (tmp_path / "reference.html").read_text(encoding="utf-8")
     for name in nearcast.__all__:
         assert f'id="nearcast.{name}"' in page or issubclass(getattr(nearcast, name), Exception), f"{name} is missing"

@@ -43,6 +43,7 @@ EXTRAS = {
     "httpx": {"client"},
     "jwt": {"server"},
     "msgspec": {"server", "client"},
+    "pmtiles": {"server"},
     "prometheus_client": {"server"},
     "standardwebhooks": {"server"},
     "starlette": {"server"},

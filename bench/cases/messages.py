@@ -16,13 +16,15 @@ from nearcast.workload import datasets, s1m, zipf
 
 SYNTHETIC = "zipf"
 S1M = "s1m"
+LONG = {"ais_20news": ("traj_ais_us_2020", 50), "vehicles_20news": ("traj_vehicles_athens", 30)}  # places, words
 
 
 class Stream:
     """Messages in order, with ids from 1 on; `take` gives the next of them.
 
-    `name` is "zipf", "s1m" or a dataset, which is shuffled and begins again when it ends. A dataset that is not there
-    is replaced by "zipf"; `source` says what was used.
+    `name` is "zipf", "s1m" or a dataset, which is shuffled and begins again when it ends. Those in `LONG` are places of
+    ships or vehicles, each with that many words in a row of a text from 20 newsgroups, as AP-Tree 5.1.1 makes them. A
+    dataset that is not there is replaced by "zipf"; `source` says what was used.
     """
 
     def __init__(self, name: str, seed: int) -> None:
@@ -33,7 +35,9 @@ class Stream:
         stored = None
         if name not in (SYNTHETIC, S1M):
             try:
-                stored = datasets.read(name, columns=["lon", "lat", "text"])
+                stored = (
+                    tagged(*LONG[name], seed) if name in LONG else datasets.read(name, columns=["lon", "lat", "text"])
+                )
             except SetupError:
                 self.source = f"{SYNTHETIC}, without {name}"
         if stored is None:
@@ -42,7 +46,9 @@ class Stream:
             self._tables = chain([_first_block(name, seed)], rest)
         else:
             lon, lat = stored["lon"].to_numpy(), stored["lat"].to_numpy()
-            self.space = Space((lon.min(), lat.min(), lon.max(), lat.max()), metric="haversine")
+            plane = max(np.abs(lon).max(), np.abs(lat).max()) > 360
+            metric = "euclidean" if plane else "haversine"
+            self.space = Space((lon.min(), lat.min(), lon.max(), lat.max()), metric=metric)
             self._tables = self._again(stored)
 
     def _again(self, stored: pa.Table) -> Iterator[pa.Table]:
@@ -64,6 +70,19 @@ class Stream:
         self._next_id += n
         taken = joined.slice(0, n).combine_chunks()
         return taken.add_column(0, "id", pa.array(ids)).append_column("ts", pa.array(zipf.START_TS + ids))
+
+
+def tagged(places: str, n_words: int, seed: int) -> pa.Table:
+    """Places of a trajectory, each with `n_words` words in a row of a random text of 20 newsgroups."""
+    at = datasets.read(places)
+    lon, lat = (at["lon"], at["lat"]) if "lon" in at.column_names else (at["x"], at["y"])
+    texts = [text.split() for text in datasets.read("words_20newsgroups_bags", columns=["text"])["text"].to_pylist()]
+    texts = [words for words in texts if len(words) >= n_words]
+    rng = np.random.default_rng(seed)
+    chosen = rng.integers(0, len(texts), at.num_rows)
+    starts = (rng.random(at.num_rows) * np.array([len(texts[i]) - n_words + 1 for i in chosen.tolist()])).astype(int)
+    said = [" ".join(texts[i][s : s + n_words]) for i, s in zip(chosen.tolist(), starts.tolist(), strict=True)]
+    return pa.table({"lon": lon, "lat": lat, "text": pa.array(said)})
 
 
 @lru_cache(maxsize=4)

@@ -188,6 +188,24 @@ class Watching(Case):
         return {**{name: stats[name] for name in names}, **more, "index_bytes": inner["bytes"], "own_bytes": own}
 
 
+class Expiring(Watching):
+    """The paper's EOPT: messages leave, and results that lack some are found again; the arrivals are not timed."""
+
+    def repeat(self, watch: Stopwatch) -> int:
+        n = 0
+        for batch in batches(self.take(self.sizes["published"]), BATCH):
+            steps = admit(self.live, self.stream.space, batch)
+            nobody = np.full_like(steps.arrivals, -1)
+            last, clock = np.full_like(steps.lasts, steps.lasts[-1]), np.full_like(steps.clocks, steps.clocks[-1])
+            none = np.zeros_like(steps.expired_start)
+            self.engine.publish(steps._replace(expired_start=none, expired=steps.expired[:0]))
+            with watch:
+                self.engine.publish(steps._replace(arrivals=nobody, lasts=last, clocks=clock))
+            self.live.release(steps)
+            n += batch.num_rows
+        return n
+
+
 class Building(Watching):
     """Construction: a repetition files all subscriptions of all words again, by the balls that they have."""
 

@@ -2,6 +2,7 @@
 
 from bench.cases.within_moving import MOVING_LINES, MOVING_SIZES, MOVING_TINY, Arriving
 from bench.claims import KeepingCosts
+from bench.count_claims import CountAtLeast
 from bench.figure import Figure
 
 FIGURE = Figure(
@@ -10,6 +11,7 @@ FIGURE = Figure(
     "live; each line also with no message kept, so that the difference is the insertion",
     expected="insertion costs SS-Index and KK-Index least: the trees file a message several times",
     claims=(KeepingCosts(("SS-Index", "KK-Index"), ("AP+-Tree", "IQ+-Tree", "RQ+-Tree")),),
+    bars=(CountAtLeast("rebuilds", ("AP+-Tree",), "rebuilds", 1),),
     because="AP+-Tree files a message with the leaves that matching has found already, so that it costs no more "
     "than in KK-Index",
     sweep=("messages", ("tweets_2021_2022", "places_gnis_us")),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from bench.cases.within_moving import MOVING_LINES, Relocating
 from bench.claims import Ahead
+from bench.count_claims import CountAtLeast
 from bench.figures.ap_tree_fig_19a import FIGURE as INSERTION
 
 FIGURE = replace(
@@ -12,6 +13,7 @@ FIGURE = replace(
     workload="200,000 boxes of 0.01 % to 1 % with 1 to 5 words on the roads of Oldenburg; no message is kept",
     expected="IQ+-Tree and RQ+-Tree slowest: they choose cells again for every move; AP+-Tree fast",
     claims=(Ahead("AP+-Tree", ("IQ+-Tree", "RQ+-Tree")),),
+    bars=(CountAtLeast("rebuilds", ("AP+-Tree",), "rebuilds", 1),),
     series={name: (Relocating, {**own, "kept": False}) for name, own in MOVING_LINES.items()},
     since="2026-11-18T15:30:00Z",
 )

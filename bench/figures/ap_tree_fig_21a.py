@@ -2,7 +2,7 @@
 
 from bench.cases.within_moving import MOVING_LINES, MOVING_SIZES, MOVING_TINY, Arriving
 from bench.claims import Ahead
-from bench.count_claims import Fewer
+from bench.count_claims import CountAtLeast, Fewer
 from bench.figure import Figure
 
 SCENES = tuple(
@@ -20,6 +20,7 @@ FIGURE = Figure(
         Ahead("AP+-Tree", ("IQ+-Tree", "RQ+-Tree", "SS-Index", "KK-Index")),
         Fewer("bytes", "AP+-Tree", ("IQ+-Tree", "RQ+-Tree", "SS-Index", "KK-Index"), "subscription_bytes"),
     ),
+    bars=(CountAtLeast("rebuilds", ("AP+-Tree",), "rebuilds", 1),),
     because="SS-Index has one grid and short lists, so that its arrivals are cheap; its moves and its memory are not",
     sweep=("scene", SCENES),
     series={name: (Arriving, own) for name, own in MOVING_LINES.items()},

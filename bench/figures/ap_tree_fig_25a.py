@@ -2,6 +2,7 @@
 
 from bench.cases.within_moving import MOVING_LINES, MOVING_SIZES, MOVING_TINY, Relocating
 from bench.claims import Ahead, Trend
+from bench.count_claims import CountAtLeast
 from bench.figure import Figure
 
 FIGURE = Figure(
@@ -12,6 +13,7 @@ FIGURE = Figure(
         Ahead("AP+-Tree", ("IQ+-Tree", "RQ+-Tree", "SS-Index", "KK-Index")),
         Trend("slower"),
     ),
+    bars=(CountAtLeast("rebuilds", ("AP+-Tree",), "rebuilds", 1),),
     because="the rivals here file small cells and short lists in flat arrays, so that a move touches little, at "
     "several times the memory and the price of an arrival; and in these records AP+-Tree was never "
     "rebuilt for movement, so that its cost of movement had no say; with one repetition on a busy machine "

@@ -14,7 +14,7 @@ FIGURE = Figure(
     ),
     because="keeping the results, the same code for all four, is most of the time; on a machine with a large "
     "cache AP-Tree's long lists cost less than AOIQ-tree's many short ones, at a third more bytes",
-    sweep=("subscriptions", (100_000, 200_000, 500_000)),
+    sweep=("subscriptions", (100_000, 200_000, 500_000, 1_000_000)),
     series={name: (Watching, line) for name, line in LINES.items()},
     baseline="AP-Tree",
     sizes={**ALL, "live": 40_000},

@@ -14,7 +14,7 @@ FIGURE = Figure(
     ),
     because="CIQ has the same kernels, keeps the same buffers and refills them by the same message index here, so "
     "that only finding candidates differs",
-    sweep=("subscriptions", (50_000, 100_000, 200_000)),
+    sweep=("subscriptions", (50_000, 100_000, 200_000, 1_000_000)),
     series={"Skype": (Sliding, {}), "CIQ-kmax": (Sliding, {"engine": CIQ, **KMAX})},
     repeats=3,
     baseline="CIQ-kmax",

@@ -77,6 +77,7 @@ def test_counts_and_laps(swap: bool) -> None:
         count_claims.LapGap("a", ("b",), ("long", "short")),
     ]
     assert [claim.judge(known).holds for claim in tried] == [not swap] * len(tried)
+    assert count_claims.CountAtLeast("n", ("a",), "n", 40).judge(known).holds == swap
     assert not count_claims.CountTrend("n", "less", ("a",), "n").judge(known).holds
 
 

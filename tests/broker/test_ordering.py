@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -48,6 +48,11 @@ def changes_of(rows: list[tuple[int, int, int, int, float]]) -> Changes:
     return Changes(*(np.array(column, dtype) for column, dtype in zip(columns, ("i4",) * 4 + ("f8",), strict=True)))
 
 
+def ordered(kind: Kind, changes: Changes) -> Changes:
+    """In order, where no subscription has scores that fade."""
+    return in_order(kind, cast(Any, None), changes, stored(), 0)
+
+
 def told(changes: Changes) -> list[tuple[Any, ...]]:
     return list(zip(*(column.tolist() for column in changes), strict=True))
 
@@ -64,11 +69,11 @@ def test_minus_before_plus_best_first_then_newest(rows: list[Any], kind: str) ->
         return event, slot, sign, -better * score if better else 0, -sequences[message]
 
     expected = [place(row) for row in sorted(rows, key=place)]
-    assert [place(row) for row in told(in_order(Kind.of(kind), changes_of(rows), stored()))] == expected
+    assert [place(row) for row in told(ordered(Kind.of(kind), changes_of(rows)))] == expected
 
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_little_is_left_as_it_is(n: int) -> None:
     rows = [(0, 3, 2, 1, 0.5)][:n]
-    assert told(in_order(Kind.TOPK, changes_of(rows), stored())) == rows
-    assert in_order(Kind.TOPK, NO_CHANGES, stored()) is NO_CHANGES
+    assert told(ordered(Kind.TOPK, changes_of(rows))) == rows
+    assert ordered(Kind.TOPK, NO_CHANGES) is NO_CHANGES

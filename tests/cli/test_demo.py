@@ -31,7 +31,7 @@ def test_the_demo_runs_and_runs_again(spark: Any, tmp_path: Path, capfd: pytest.
 
 
 def test_the_table_names_everybody() -> None:
-    post = {"id": 1, "text": "smoke at the quay"}
+    post = {"id": 1, "text": "smoke at the quay", "ts": 1}
     table = people_table([post], [{"subscription": "mira", "message": 1, "sign": "+", "score": None, "ts": 1}])
     assert table.row_count == len(city.PEOPLE)
     assert read_updates(Path("nowhere")) == []

@@ -60,6 +60,7 @@ CONTENDERS = [
         NearestSettings(AoiqSettings(words=1, height=3, update_ratio=1e-9), GridSettings(finest=2)),
     ),
 ]
+DECAYS = (None, 0.001, None, 0.05, 0.5, 60.0)  # seconds, of TopK
 WHERES = (None, None, "kind = 'a'", "price < 10", "kind IN ('a', 'b') AND price >= 5", "NOT kind = 'c' OR price = 7")
 ORACLES = {contender.kind: contender.choice for contender in CONTENDERS if contender.name == "oracle"}
 
@@ -122,13 +123,13 @@ def stream(seed: int, contender: Contender, n_events: int) -> tuple[Setting, lis
 
 
 class Town:
-    """Many seeded queries and messages of a hundred words, anywhere and on a grid."""
+    """Many seeded queries and messages of a hundred words, or as many as asked for, anywhere and on a grid."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, n_words: int = 100) -> None:
         self.random = random.Random(seed)
         self.ground = Ground((0, 0, 16, 16), "euclidean")
-        self.words = [f"word{n}" for n in range(100)]
-        self.shares = [1 / (n + 1) for n in range(100)]
+        self.words = [f"word{n}" for n in range(n_words)]
+        self.shares = [1 / (n + 1) for n in range(n_words)]
 
     @property
     def space(self) -> nc.Space:
@@ -158,7 +159,8 @@ class Town:
             )
         k = self.random.choice([1, 2, 5, 20, 60])
         if kind == "topk":
-            return TopK(x, y, words, k, self.random.random(), backfill, where)
+            alpha = self.random.random()
+            return TopK(x, y, words, k, alpha, backfill, where, DECAYS[int(1e6 * alpha) % len(DECAYS)])
         return Nearest(x, y, words, k, self.random.choice(["all", "any"]), backfill, where)
 
     def messages(self, n: int, first: int = 0) -> Iterator[Message]:

@@ -24,7 +24,7 @@ COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 KIND = os.environ.get("CONTRACT_KIND")  # only engines of this kind, with two seeds: `make test-within` and its like
 N_SEEDS = 10 if COMPILED and KIND is None else 2
 N_EVENTS = 100
-N_SUBSCRIPTIONS, N_MESSAGES = (200, 800) if COMPILED else (25, 120)
+N_SUBSCRIPTIONS, N_MESSAGES, N_WORDS = (200, 800, 100) if COMPILED else (25, 120, 12)
 WINDOWS = [nc.Window(count=100), nc.Window(age=1.5), nc.Window(count=150, age=1), nc.Window(count=40, age=10)]
 
 CHOSEN = [contender for contender in CONTENDERS if KIND in (None, contender.kind)]
@@ -81,7 +81,7 @@ def test_updates_are_those_of_the_brute_force(contender: Contender) -> None:
 @every_engine
 @pytest.mark.parametrize("window", WINDOWS, ids=repr)
 def test_a_town(contender: Contender, window: nc.Window) -> None:
-    town = Town(WINDOWS.index(window))
+    town = Town(WINDOWS.index(window), N_WORDS)
     queries = [(n, town.query(contender.kind)) for n in range(N_SUBSCRIPTIONS)]
     messages = list(town.messages(N_MESSAGES))
     brokers = [kind(town.space, window) for kind in (broker_class(contender), Judge)]

@@ -266,7 +266,8 @@ class Crowd:
     def topk(self) -> Query:
         pick, words = self.pick, self.some_words(self.pick.choice(self.lengths))
         k, share = pick.choice((1, 2, 5, 20, 1000)), pick.choice((0.0, 1.0, 0.5, pick.random()))
-        return TopK(*self.place(), words, k, share, self.backfill, self.where())
+        decay = pick.choice((None, None, 0.001, 0.1, 5, 3600))
+        return TopK(*self.place(), words, k, share, self.backfill, self.where(), decay)
 
     def nearest(self) -> Query:
         pick, words = self.pick, self.some_words(self.pick.choice(self.lengths))

@@ -133,13 +133,24 @@ class Whole:
 
 
 class Singles(Whole):
-    """One event after another."""
+    """One event after another; messages ask first who would hear of them."""
 
     def take(self, batch: Batch) -> Answer:
         return joined([self.one(event) for event in batch.events])
 
     def one(self, event: Event) -> Answer:
-        return single(self.broker, event)
+        if event.method != "publish":
+            return single(self.broker, event)
+        message, heard, refused = event.arguments[0], list[Any](), list[str]()
+        try:
+            heard = self.broker.match(message)
+        except InvalidInput as error:
+            refused = [str(error)]
+        answer = single(self.broker, event)
+        assert [reason for _, _, reason in answer.rejects] == refused, f"match refused: {refused}"
+        told = [update.subscription for update in answer.updates if update.sign == "+" and update.message == message.id]
+        assert sorted(heard, key=repr) == sorted(told, key=repr), f"match said {heard}, but {told} were told"
+        return answer
 
 
 class Restored(Whole):

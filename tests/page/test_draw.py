@@ -90,20 +90,32 @@ def test_ids_that_are_strings_and_an_empty_run_are_fine(tmp_path):
     assert empty["messages"]["text"] == []
 
 
+def test_versions_follow_one_another_and_leave_as_they_entered(tmp_path):
+    told = [{"id": 1, "lon": 1, "lat": 1, "text": f"tram {n}", "ts": n} for n in (1, 5, 9)]
+    told.insert(1, {"id": 2, "lon": 1, "lat": 1, "text": "taken", "ts": 2, "until": 7, "expires": 8})
+    signs = [(1, "+", 1), (2, "+", 2), (2, "-", 7), (1, "-", 9), (1, "+", 12), (1, "-", 13)]
+    updates = [{"subscription": "ann", "message": id, "sign": sign, "score": None, "ts": ts} for id, sign, ts in signs]
+    data = embedded(report(tmp_path, messages=told, updates=updates))
+    assert data["messages"]["next"] == {"0": 2, "2": 3}
+    assert data["messages"]["expires"] == {"1": 7}
+    ann = [person["id"] for person in data["people"]].index("ann")
+    assert data["updates"][ann][1] == [0, 1, 1, 0, 3, 3]
+
+
 def test_the_demo_stays_small(tmp_path):
     posts, events = city.sample()
     people = followers(events, {person.id: (person.name, person.story) for person in city.PEOPLE})
     path = draw(
         title="A day",
         bounds=city.BOUNDS,
-        messages=posts,
+        messages=city.versions(posts, events),
         subscribers=people,
         updates=[],
         summary={},
         features=city.features(),
     ).save(tmp_path / "report.html")
     assert len(people) == len(city.PEOPLE)
-    assert path.stat().st_size < 370_000
+    assert path.stat().st_size < 390_000
 
 
 def test_a_browser_lists_everybody_and_what_they_hold(tmp_path):

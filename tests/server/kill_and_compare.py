@@ -233,10 +233,11 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--clients", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--compiled", action="store_true", help="with compiled kernels, which take longer to load")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder)
-        trial = asyncio.run(compared(data, args.kills, args.clients, args.seed, compiled=True, longest_s=9.0))
+        trial = asyncio.run(compared(data, args.kills, args.clients, args.seed, args.compiled, longest_s=9.0))
         n_rows = sum(len(each.rows) for each in trial.listeners)
         again = sum(each.n_connections for each in trial.listeners)
         hooks = sum(each.n_requests for each in trial.endpoint.listeners)

@@ -35,13 +35,18 @@ class Opened:
         self.address = address
         self.http = httpx.Client(base_url=address, timeout=WAIT_S)
         self.hosts: set[str] = set()
+        self.paths: set[str] = set()
         self.errors: list[str] = []
         self.page = context.new_page()
         self.page.set_default_timeout(1_000 * WAIT_S)
-        self.page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
+        self.page.on("request", lambda request: self._asked(request.url))
         self.page.on("websocket", lambda socket: self.hosts.add(urlsplit(socket.url).netloc))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", self._said)
+
+    def _asked(self, url: str) -> None:
+        self.hosts.add(urlsplit(url).netloc)
+        self.paths.add(urlsplit(url).path)
 
     def _said(self, message: ConsoleMessage) -> None:
         # A refused subscription and a server that is away are logged by the browser itself.

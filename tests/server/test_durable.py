@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,14 +15,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from nearcast.server.backend import Backend
 from nearcast.server.durable import log as logs
 from nearcast.server.durable.log import DamagedLog, DiskFull, Log
 from nearcast.server.durable.operations import MESSAGES, Answer, Part, line_parts
 from nearcast.server.durable.recovery import Settings, settle
 from nearcast.server.durable.state import UnknownEpoch
 from nearcast.server.durable.updates import Told, Trimmed, UpdateLog
+from nearcast.server.embedded import Embedded
 from nearcast.server.metrics import Metrics
+from server.serving import running
 
 SETTINGS = Settings((0.0, 0.0, 10.0, 10.0), "euclidean", window_count=5)
 SMALL = 4096
@@ -51,8 +54,8 @@ class Life:
         self._segment_bytes = segment_bytes
         self.backend = self._new()
 
-    def _new(self) -> Backend:
-        return Backend(self.folder, self.settings, Metrics(), segment_bytes=self._segment_bytes)
+    def _new(self) -> Embedded:
+        return Embedded(self.folder, self.settings, Metrics(), segment_bytes=self._segment_bytes)
 
     async def __aenter__(self) -> Life:
         await self.backend.start()
@@ -150,6 +153,78 @@ async def test_a_full_disk_refuses_before_anything_is_matched(tmp_path: Path) ->
         told = life.told()
         await life.again()
         assert life.told() == told
+
+
+async def test_nothing_is_told_before_its_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers and pushes wait for the fdatasync that began after their event was written, and ended."""
+    trace: list[tuple[str, int]] = []
+    sync = os.fdatasync
+    async with Life(tmp_path, segment_bytes=2**20) as life:
+        writer = life.backend._writer
+        assert writer is not None
+
+        def synced(file: int) -> None:
+            upto = writer.log.last
+            time.sleep(0.005)  # as a slow disk
+            sync(file)
+            trace.append(("synced", upto))
+
+        monkeypatch.setattr(logs.os, "fdatasync", synced)
+        life.backend.listeners.append(lambda told: trace.append(("pushed", told.event)))
+
+        async def send(parts: list[Part]) -> None:
+            answer = await life.send(parts)
+            trace.append(("answered", int(answer.cursor.partition(".")[2])))
+
+        await send(lines(WITHIN))
+        for round_ in range(10):
+            await asyncio.gather(*(send(messages(100 * round_ + 10 * n, 1 + n)) for n in range(6)))
+    durable, told = 0, 0
+    for what, event in trace:
+        if what == "synced":
+            durable = max(durable, event)
+        else:
+            assert event <= durable, (what, event, durable)
+            told += what == "answered"
+    assert told == 61
+    assert sum(what == "synced" for what, _ in trace) < 61, "requests that came together are synced together"
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """A file system of its own that is soon full."""
+    folder.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    if os.geteuid() or subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a file system")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_file_system_is_a_507_and_loses_nothing(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        options: dict[str, Any] = {"segment_bytes": 128 * 1024, "updates_bytes": 2**20, "window_count": 5_000}
+        taken: list[str] = []
+        with running(disk / "data", **options) as server:
+            server.put("w", {"kind": "within", "region": [0, 0, 9, 9], "keywords": "tram"})
+            for number in range(2_000):
+                body = {"id": f"m{number}", "lon": 1, "lat": 1, "text": "tram " + "x" * 2_000, "ts": number}
+                answer = server.http.post("/v1/messages", json=body)
+                if answer.status_code != 202:
+                    break
+                taken.append(body["id"])
+            assert (answer.status_code, answer.json()["code"]) == (507, "disk-full"), answer.text
+            assert "there is no room" in answer.json()["detail"]
+            found = server.http.get("/v1/subscriptions/w/results").json()["results"]
+            assert {message for message, _ in found} == set(taken)
+            subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
+            assert server.http.post("/v1/messages", json=body).status_code == 202
+            taken.append(body["id"])
+        with running(disk / "data", **options) as server:
+            found = server.http.get("/v1/subscriptions/w/results").json()["results"]
+            assert {message for message, _ in found} == set(taken)
 
 
 async def test_a_restart_gives_the_same_updates_under_the_same_cursors(tmp_path: Path) -> None:

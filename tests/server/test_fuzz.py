@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nearcast.server.schema import OPERATIONS
-from server.serving import WITHIN, Running, running
+from server.serving import WITHIN, Running, running, wait
 
 ODD = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -98,3 +100,58 @@ def test_no_frame_ends_the_server(server: Running) -> None:
         pytest.fail("the talk did not go on")
     talk.close()
     assert server.http.get("/healthz").status_code == 200
+
+
+def framed(rng: random.Random, payload: bytes) -> bytes:
+    """A frame of WebSocket that may lie about anything: bits, opcode, length, mask."""
+    first = rng.choice([0x81, 0x81, 0x82, 0x01, 0x80, 0x88, 0x89, 0x8A, 0xF1, 0x83, 0x8F, rng.randrange(256)])
+    told = rng.choice([len(payload)] * 6 + [125, 127, 2**16 - 1, 2**20 + 1, 2**40, 2**63])
+    is_masked = rng.random() < 0.9
+    if told < 126:
+        size = bytes([told])
+    elif told < 2**16:
+        size = bytes([126]) + told.to_bytes(2, "big")
+    else:
+        size = bytes([127]) + told.to_bytes(8, "big")
+    size = bytes([size[0] | (0x80 if is_masked else 0)]) + size[1:]
+    return bytes([first]) + size + (bytes(4) if is_masked else b"") + payload
+
+
+HOSTILE = [
+    b'{"hello": 1}',
+    b'{"hello": 1, "token": ' + b"[" * 2_000,
+    b'{"attach": ["w"], "after": "now"}',
+    b'{"attach": [' + b'"w",' * 20_000 + b'"w"]}',
+    b"\xff\xfe\xfd",
+    b'"' + b"\xc3" * 50,
+    b"\x03\xe8",
+    b"\xff\xff bad code",
+    b"",
+    b"x" * 70_000,
+]
+
+
+def test_no_bytes_on_a_socket_end_the_server(server: Running) -> None:
+    rng = random.Random(11)
+    host, port = server.address.removeprefix("http://").split(":")
+    head = "GET /v1/ws HTTP/1.1\r\nhost: 127.0.0.1\r\nupgrade: websocket\r\nconnection: Upgrade\r\n"
+    head += "sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n"
+    for _ in range(60):
+        with socket.create_connection((host, int(port)), 60) as wire:
+            wire.sendall(head.encode())
+            assert b"101" in wire.recv(4_096)
+            if rng.random() < 0.7:
+                wire.sendall(b"\x81\x8c" + bytes(4) + HOSTILE[0])
+            with contextlib.suppress(OSError):
+                for _ in range(rng.randint(1, 6)):
+                    wire.sendall(framed(rng, rng.choice(HOSTILE)))
+                if rng.random() < 0.5:
+                    wire.sendall(rng.randbytes(rng.randint(1, 3_000)))
+                wire.shutdown(socket.SHUT_WR)
+                while wire.recv(65_536):  # until the server has closed it, too
+                    pass
+    wait(lambda: not server.service.connections)
+    talk = server.socket()
+    talk.say({"attach": ["w"], "after": "now"})
+    talk.hear("attached")
+    talk.close()

@@ -143,7 +143,7 @@ def test_form_makes_every_kind_and_shows_the_servers_errors(page: Opened) -> Non
     page.until(lambda: page.body("typed")["keywords"] == "fire", "an edit is sent by itself")
     for kind, fields in (
         ("similar", {"delta": 0.3, "tau": 0.4}),
-        ("topk", {"alpha": 0.7, "k": 5}),
+        ("topk", {"alpha": 0.7, "k": 5, "decay": 90.5}),
         ("nearest", {"k": 3}),
     ):
         form.click("#new")

@@ -18,7 +18,8 @@ def test_the_page_and_its_setup_are_handed_out(tmp_path: Path) -> None:
         )
         setup = server.http.get("/setup.json").json()
     window = {"count": 50, "age": None}
-    assert setup == {"bounds": [0, 0, 10, 10], "metric": "euclidean", "window": window, "now": None}
+    known = {"bounds": [0, 0, 10, 10], "metric": "euclidean", "window": window, "now": None, "basemap": None}
+    assert setup == known
 
 
 def test_the_time_is_told_where_the_clock_moves_by_itself(tmp_path: Path) -> None:

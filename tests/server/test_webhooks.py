@@ -13,6 +13,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from nearcast.server.push.egress import is_public
+from nearcast.server.push.silence import Silence
 from server.serving import WITHIN, Running, running, wait
 
 QUICK = (0.05, 0.05, 0.05)
@@ -140,6 +141,40 @@ def test_a_restart_goes_on_where_it_was(tmp_path: Path, endpoint: Endpoint) -> N
     ids = [headers["webhook-id"] for headers, _ in endpoint.got]
     assert ids[0] == ids[1]
     assert endpoint.heard() == ["a", "a", "b", "c"]
+
+
+def test_who_falls_silent_is_told_once(tmp_path: Path, endpoint: Endpoint) -> None:
+    options: dict[str, Any] = {"allow_private_webhooks": True, "webhook_retries_s": QUICK}
+
+    def told() -> list[Any]:
+        return [json.loads(body)["data"] for _, body in endpoint.got if json.loads(body)["type"] == "quiet"]
+
+    endpoint.statuses += [500]
+    with running(tmp_path, **options) as server:
+        made = hooked(server, endpoint, delivery={"quiet": 0.2})
+        wait(lambda: len(endpoint.got) == 2)  # refused at first
+        assert told() == [{"quiet": "w", "seconds": 0.2, "c": made["cursor"]}] * 2
+        assert endpoint.got[0][0]["webhook-id"] == endpoint.got[1][0]["webhook-id"]
+    with running(tmp_path, **options) as server:  # it goes on knowing what was told
+        server.publish("a", 1)
+        wait(lambda: endpoint.heard() == ["a"])
+        wait(lambda: len(told()) == 3)
+        server.publish("b", 2)
+        wait(lambda: endpoint.heard() == ["a", "b"])
+        assert [json.loads(body)["type"] for _, body in endpoint.got[2:5]] == ["updates", "quiet", "updates"]
+
+
+def test_silence_is_counted_by_the_clock() -> None:
+    silence = Silence(10.0, ["a", "b"], 100.0, {"b": 95.0})
+    assert (silence.wait(100.0), silence.due(104.0), silence.due(105.0)) == (5.0, None, "b")
+    silence.told("b")
+    assert (silence.due(109.0), silence.wait(109.0), silence.due(110.0)) == (None, 1.0, "a")
+    silence.hear("b", 112.0)
+    silence.hear("c", 112.0)
+    silence.told("a")
+    assert (silence.wait(112.0), silence.due(122.0)) == (10.0, "b")
+    assert Silence(10.0, ["a", "b"], 200.0, silence.heard).wait(112.0) == 10.0
+    assert Silence(None, ["a"], 0.0, {}).wait(5.0) is None
 
 
 def test_addresses_that_are_not_public_are_refused(tmp_path: Path, endpoint: Endpoint) -> None:

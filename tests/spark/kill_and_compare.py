@@ -48,8 +48,9 @@ def write_lines(uri: str, rows: list[dict[str, Any]]) -> None:
     with system.open_output_stream(path) as stream:
         for row in rows:
             known = {name: value for name, value in row.items() if name != "position" and value is not None}
-            if isinstance(known.get("region"), str):
-                known["region"] = json.loads(known["region"])
+            for name in ("region", "keywords"):
+                if isinstance(known.get(name), str) and known[name].startswith("["):
+                    known[name] = json.loads(known[name])
             stream.write(json.dumps(known).encode() + b"\n")
 
 
@@ -107,7 +108,7 @@ def kill(kind: str, cluster: Hosts, process: subprocess.Popen[bytes]) -> None:
 def compare(kills: int, seed: int, n_workers: int = 3) -> str:
     """Run, kill and compare; returns what was done."""
     rng = random.Random(seed)
-    n_batches = 3 * kills + 6
+    n_batches = 2 * kills + 4
     messages = messages_of(seed, BATCH_ROWS * n_batches)
     controls = controls_of(seed, 60, 500 * len(messages) // 3)
     kinds = [("executor", "python worker", "driver")[number % 3] for number in range(kills)]
@@ -115,7 +116,7 @@ def compare(kills: int, seed: int, n_workers: int = 3) -> str:
     shards = {kills // 3: 3, 2 * kills // 3: 2} if kills > 5 else {}
     for number in shards:
         kinds[number] = "driver"
-    moments = sorted(rng.sample(range(1, n_batches - 3), kills))
+    moments = sorted(rng.sample(range(1, n_batches - 2), kills))
     with hosts(n_workers) as cluster, s3_server(cluster.address) as s3, _redis(cluster) as redis:
         write_lines(s3_uri(s3, "in/messages.jsonl"), messages)
         write_lines(s3_uri(s3, "in/controls.jsonl"), controls)
@@ -141,14 +142,21 @@ def compare(kills: int, seed: int, n_workers: int = 3) -> str:
         found = said_by(read_answers(redis))
     expected = One().take(messages, controls)
     assert found.updates == expected.updates, "updates differ"
-    assert len(found.refused) == len(expected.refused), (len(found.refused), len(expected.refused))
-    assert len(found.late) == len(expected.late), "late rows differ"
+    for name in ("refused", "late"):
+        told, wanted = (Counter(map(brief, getattr(said, name))) for said in (found, expected))
+        assert told == wanted, f"{name}: {told - wanted} too many, {wanted - told} missing"
     n_updates = sum(map(len, expected.updates.values()))
     of_each = ", ".join(f"{n} {kind}" for kind, n in sorted(killed.items()))
     return (
         f"{kills} kills ({of_each}), {drive.n_starts} starts, {n_workers} hosts: all {n_updates:,} updates, "
         f"{len(expected.refused)} rejects and {len(expected.late)} late rows are those of one broker"
     )
+
+
+def brief(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What event of which id was refused for which field. Files are checked at another door, which words it its way."""
+    event, id, field, _ = row
+    return None if field == "event" else event, id, field
 
 
 def _redis(cluster: Hosts) -> Any:

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+import nearcast as nc
 import nearcast.spark as ns
+from nearcast.spark.shards.repartition import _note_empty
+from nearcast.spark.shards.store import Store
 from spark.scenes import (
     CONTROLS,
     MESSAGES,
@@ -86,7 +89,13 @@ def test_restarts_assigns_and_other_numbers_of_shards_do_not_show(spark: Any, tm
     for row in controls:
         asked[sum(row["ts"] >= bound for bound in bounds)].append(row)
     for i, (mine, theirs) in enumerate(zip(said, asked, strict=True)):
-        stream.shards = (2, 3, 3, 2)[i]
+        stream.shards = (2, 3, 6, 2)[i]
+        if i == 2:
+            with pytest.raises(nc.InvalidInput, match=r"must be <= spark.sql.shuffle.partitions \(4\).*ns.repartition"):
+                stream.run()
+            for _ in range(2):  # once more does no harm
+                ns.repartition(spark, str(tmp_path / "checkpoint"), 6, str(tmp_path / "answers"))
+            spark.conf.set("spark.sql.shuffle.partitions", 6)
         stream.write(mine, theirs)
         expected = one.take(mine, theirs)
         assert said_by(stream.run()) == expected
@@ -101,3 +110,21 @@ def test_static_subscriptions_are_loaded_once(spark: Any, tmp_path: Path) -> Non
         stream.write(part, [])
         assert said_by(stream.run()) == one.take(part, [])
         stream.static = static[:3]
+
+
+def test_the_log_of_a_file_sink_knows_of_a_batch_that_wrote_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "_spark_metadata"
+    log.mkdir()
+    for number in range(9):
+        (log / str(number)).write_text(f'v1\n{{"path":"{number}"}}')
+    _note_empty(Store(tmp_path.as_uri()), 9)
+    assert (log / "9.compact").read_text().splitlines() == ["v1", *(f'{{"path":"{n}"}}' for n in range(9))]
+    _note_empty(Store(tmp_path.as_uri()), 10)
+    assert (log / "10").read_text() == "v1"
+
+
+def test_what_cannot_be_repartitioned_is_named(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(nc.InvalidInput, match="must be the checkpoint of a streaming query that has run"):
+        ns.repartition(spark, str(tmp_path), 3)
+    with pytest.raises(nc.SetupError, match="cannot give a checkpoint other partitions"):
+        ns.repartition(object(), str(tmp_path), 3)

@@ -16,6 +16,7 @@ from nearcast.window.index.query import Moment
 
 NO_FIELDS = FieldValues(Vocabulary()).layout
 ANY_FIELDS = (NO_CONDITION, Conditions(Vocabulary()).layout)  # of a question
+FOR_EVER = 0  # the half-life of scores that do not fade
 
 N_WORDS = 60
 IDF = np.random.default_rng(0).integers(1, 9, N_WORDS) / 4.0  # dyadic: sums are exact and ties happen
@@ -89,6 +90,7 @@ class Stored:
             row["sequence"] = self.last
             row["x"], row["y"] = place(self.rng, self.space)
             row["withdrawn_by"] = FOREVER
+            row["ts"] = self.clock - (self.last % 5) * (self.last % 11) ** 3  # most are late
             row["expires_at"] = (
                 self.clock + 1 + int(self.rng.integers(0, self.lifetime)) if self.lifetime else 2**63 - 1
             )

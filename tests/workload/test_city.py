@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import nearcast as nc
 from nearcast.errors import InvalidInput
 from nearcast.model import codec
 from nearcast.workload import city
@@ -49,6 +50,40 @@ def test_events_are_valid_and_cover_every_kind_and_region(day):
     assert any("NOT" in event["keywords"] for event in told)
     assert {event["id"] for event in events if event["event"] == "move"} == {"tomas", "anouk"}
     assert [event["id"] for event in events if event["event"] == "unsubscribe"] == ["pilar"]
+
+
+def test_a_tram_moves_and_posts_are_taken_back(day):
+    posts, events = day
+    trams = [codec.event_from_json(event).message for event in events if event["event"] == "update"]
+    assert {message.id for message in trams} == {city.TRAM}
+    assert len({(message.lon, message.lat) for message in trams}) > 10
+    assert {message.fields["late"] > 9 for message in trams} == {False, True}
+    gone = {event["id"]: event["ts"] for event in events if event["event"] == "retract"}
+    assert len(gone) > 5
+    for post in posts:
+        assert post["ts"] < gone.get(post["id"], post["ts"] + 1) < post.get("expires", 1 << 60)
+    told = city.versions(posts, events)
+    assert len(told) == len(posts) + len(trams)
+    assert {message["id"]: message["until"] for message in told if "until" in message} == gone
+
+
+def test_everybody_with_a_where_a_phrase_or_a_prefix_hears_something(day):
+    posts, events = day
+    asked = [event for event in events if event["event"] == "subscribe" and event["id"] in ("lena", "kofi", "oskar")]
+    broker = nc.Broker(city.space(), nc.Window(age=3 * 3600))
+    broker.subscribe_many([{k: v for k, v in event.items() if k not in ("event", "ts")} for event in asked])
+    signs = {event["id"]: [] for event in asked}
+    for message in sorted([*posts, *events], key=lambda each: each["ts"]):
+        event, updates = message.get("event", "publish"), []
+        if event == "retract":
+            updates = broker.retract(message["id"])
+        elif event in ("publish", "update"):
+            given = codec.message_from_json({k: v for k, v in message.items() if k != "event"})
+            updates = broker.update(given)
+        for update in updates:
+            signs[update.subscription].append(update.sign)
+    assert {len(heard) > 3 for heard in signs.values()} == {True}
+    assert signs["lena"] == ["+", "-"] * (len(signs["lena"]) // 2)
 
 
 def test_the_seed_decides():

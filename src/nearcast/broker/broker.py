@@ -251,8 +251,10 @@ class Broker(Questions):
             return NO_CHANGES
         return together([self._engines[kind].fill(some) for some in in_pieces(slots, work)])
 
-    def _in_order(self, kind: Kind, changes: Changes) -> Changes:
-        return in_order(kind, changes, self._live.table)
+    def _in_order(self, kind: Kind, changes: Changes, clocks: Longs | None = None) -> Changes:
+        """Changes in the order of updates, as of the clock after each, or as of now."""
+        as_of = self._live.clock if clocks is None else clocks
+        return in_order(kind, self._tables[kind], changes, self._live.table, as_of)
 
     @one_at_a_time
     def unsubscribe(self, id: str | int) -> Updates:
@@ -474,7 +476,8 @@ class Broker(Questions):
         for kind, engine in self._engines.items():
             changes = engine.publish(steps)
             if changes.slots.size:
-                emitted.append((kind, self._in_order(kind, changes)))
+                clocks = steps.clocks[changes.events] if engine.keeps_results else None
+                emitted.append((kind, self._in_order(kind, changes, clocks)))
         updates = self._updates(emitted, clocks=steps.clocks, rows=rows)
         ended = self._registry.ended(self._live.clock)
         if ended.size:

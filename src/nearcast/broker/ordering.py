@@ -16,6 +16,7 @@ from nearcast.engines.contract import Changes, together
 from nearcast.jit import kernel
 from nearcast.model.kinds import Kind
 from nearcast.model.update import Reject
+from nearcast.window.recency import faded_rows, order_numbers
 
 NEARER_IS_BETTER = {Kind.NEAREST}
 _FEW = 512  # changes that one kernel orders
@@ -98,30 +99,41 @@ def sort_few(given: ChangeRows, order: Longs) -> bool:
     return moved
 
 
-def in_order(kind: Kind, changes: Changes, messages: MessageTable) -> Changes:
+def in_order(
+    kind: Kind, table: WithinTable | PointTable, changes: Changes, messages: MessageTable, clocks: Longs | int
+) -> Changes:
     """Changes of one kind in the order of updates: event, slot, ``-`` before ``+``, each best first.
+
+    Scores fade to what they are at these clocks, one for each change or one for all.
 
     Of equals the newer is first. Slots are given to subscriptions by events alone, whatever engines do with them, so
     that the order between subscriptions is the same however events are cut into batches. Engines mostly emit what
     belongs together in one go, so that whole runs are put in order, and rows only within them.
     """
     n = changes.slots.size
-    if n < 2:
+    if n == 0:
         return changes
+    told = changes
+    if isinstance(table, PointTable) and table.fades:
+        half_lives, ts = table.half_lives_of(changes.slots), messages.rows["ts"][changes.messages]
+        told = changes._replace(scores=faded_rows(changes.scores, ts, clocks, half_lives))
+        changes = changes._replace(scores=order_numbers(changes.scores, ts, half_lives))
+    if n == 1:
+        return told
     given = ChangeRows(changes, messages.rows, -1.0 if kind in NEARER_IS_BETTER else 1.0)
     if n <= _FEW:
         order = np.empty(n, np.int64)
-        return changes.take(order) if sort_few(given, order) else changes
+        return told.take(order) if sort_few(given, order) else told
     keys = changes.events.astype(np.int64) << 32 | changes.slots
     steps = np.diff(keys)
     if (steps > 0).all():
-        return changes
+        return told
     runs = np.append(0, np.flatnonzero(steps) + 1)
     if runs.size == n:
         order = np.argsort(keys)
         keys = keys[order]
         if (np.diff(keys) > 0).all():  # each subscription hears of one message in each event
-            return changes.take(order)
+            return told.take(order)
         runs = np.append(0, np.flatnonzero(np.diff(keys)) + 1)
     elif (np.diff(keys[runs]) <= 0).any():
         by_key = np.argsort(keys[runs])
@@ -130,7 +142,7 @@ def in_order(kind: Kind, changes: Changes, messages: MessageTable) -> Changes:
     else:
         order = np.arange(n)
     sort_groups(given, np.append(runs, n), order)
-    return changes.take(order)
+    return told.take(order)
 
 
 def to_updates(

@@ -115,7 +115,10 @@ class Registry:
 
     def in_order(self) -> Ints:
         """The numbers of all subscriptions, in the order of their registration."""
-        numbers = self.ids.keys.numbers()
+        return self.ordered(self.ids.keys.numbers())
+
+    def ordered(self, numbers: Ints) -> Ints:
+        """These subscriptions in the order of their registration."""
         ordered: Ints = numbers[np.argsort(self._serials[numbers])]
         return ordered
 

@@ -24,7 +24,7 @@ from nearcast.model.checks import raises_again
 from nearcast.model.kinds import LABELS, Kind
 from nearcast.text.strings import strings_to_arrow
 
-_FORMAT = "nearcast copy 3"  # what copies hold; another number if that changes
+_FORMAT = "nearcast copy 4"  # what copies hold; another number if that changes
 
 
 def export_rows(ids: Iterable[Any] | pa.Array, parts: Parts) -> State:

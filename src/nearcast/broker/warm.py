@@ -24,6 +24,7 @@ _QUERIES: tuple[dict[str, Any], ...] = (
     {"kind": "within", "region": {"type": "Polygon", "coordinates": _RING}, "keywords": "a"},
     {"kind": "within", "region": [0, 0, 2, 2], "keywords": '"b c" OR aa* NOT "c b"'},
     {"kind": "similar", **_PLACE, "delta": 0.5, "tau": 0.1},
+    {"kind": "topk", **_PLACE, "k": 1, "decay": 1},
     {"kind": "topk", **_PLACE, "k": 1},
     {"kind": "nearest", **_PLACE, "k": 1},
     {"kind": "nearest", **_PLACE, "k": 1, "match": "any"},

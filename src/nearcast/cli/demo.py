@@ -24,7 +24,8 @@ _WINDOW = nc.Window(age=3 * 3_600.0)
 _BATCH_ROWS = 1_000  # small, so that there is something to see
 _SHOWN_MESSAGES = 3
 _DESCRIPTION = """\
-A seeded day in an invented city: people subscribe, move about and leave, others post. The whole day goes through the
+A seeded day in an invented city: people subscribe, move about and leave; others post, and take back some of it; a tram
+tells where it is. The whole day goes through the
 pipeline on a Spark inside this machine; shows what a few subscribers got, and writes a report with a map to replay.
 """
 
@@ -62,12 +63,13 @@ def main(argv: Sequence[str]) -> int:
     if result.stopped:
         return 130
     posts, events = city.sample(args.seed, args.messages)
+    messages = city.versions(posts, events)
     updates = read_updates(out / "run" / "updates")
-    console.print(people_table(posts, updates))
+    console.print(people_table(messages, updates))
     report = draw(
         title=f"A day in {city.NAME}",
         bounds=city.BOUNDS,
-        messages=posts,
+        messages=messages,
         subscribers=followers(events, {person.id: (person.name, person.story) for person in city.PEOPLE}),
         updates=updates,
         summary=_summary(result),
@@ -88,16 +90,18 @@ def read_updates(folder: Path) -> list[dict[str, Any]]:
     return updates
 
 
-def people_table(posts: Sequence[dict[str, Any]], updates: Sequence[dict[str, Any]]) -> Table:
+def people_table(messages: Sequence[dict[str, Any]], updates: Sequence[dict[str, Any]]) -> Table:
     """What the people of the city got: how much, and the last few posts that they were told of."""
-    texts = {post["id"]: post["text"] for post in posts}
+    said = {(message["id"], message["ts"]): message["text"] for message in messages}
+    last_said = {message["id"]: message["text"] for message in messages}
     table = Table(title="What some of them got", title_justify="left", show_lines=True, expand=True)
     for name, wide in (("who", 0.9), ("asked", 1.6), ("+ / -", 0.4), ("the last of it", 2.4)):
         table.add_column(name, ratio=int(wide * 10), overflow="fold")
     for person in city.PEOPLE:
         told = [update for update in updates if update["subscription"] == person.id]
-        entered = [update["message"] for update in told if update["sign"] == "+"]
-        last = "\n".join(f"• {texts[message]}" for message in entered[-_SHOWN_MESSAGES:])
+        entered = [(update["message"], update["ts"]) for update in told if update["sign"] == "+"]
+        texts = [said.get(version, last_said[version[0]]) for version in entered[-_SHOWN_MESSAGES:]]
+        last = "\n".join(f"• {text}" for text in texts)
         table.add_row(person.name, person.story, f"{len(entered)} / {len(told) - len(entered)}", last)
     return table
 

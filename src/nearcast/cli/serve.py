@@ -24,6 +24,7 @@ examples
   nearcast serve --data city --space=-74.3,40.5,-73.7,41.0 --window-age 3600
   nearcast serve --data city --new-key admin
   nearcast serve --data city --host 0.0.0.0 --config serve.toml
+  nearcast serve --data front1 --pipeline city --window-age 3600
 """
 
 
@@ -51,6 +52,13 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_analyzer(add)
     add("--config", metavar="FILE", help="a file in TOML with these settings and more; options win")
+    add(
+        "--pipeline",
+        metavar="DIR",
+        help="stand in front of `nearcast run --events DIR/inbox --follow --out DIR/out`: publish into its input, "
+        "and tell what it tells; several servers may",
+    )
+    add("--basemap", metavar="FILE", help="a file of PMTiles for the map of the page")
     add("--demo", action="store_true", help="play a day in an invented city, again and again")
     add(
         "--allow-private-webhooks",
@@ -81,8 +89,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _config(args: argparse.Namespace) -> Any:
     names = ("data", "host", "port", "metric", "window_count", "window_age", "clock", "allow_private_webhooks")
-    words = ("stop_words", "stemmer", "accents", "cjk")
-    given: dict[str, Any] = {name: getattr(args, name) for name in (*names, *words)}
+    more = ("pipeline", "basemap", "stop_words", "stemmer", "accents", "cjk")
+    given: dict[str, Any] = {name: getattr(args, name) for name in (*names, *more)}
     given["space"] = None if args.space is None else bounds_of(args.space)
     if args.demo:
         given = importlib.import_module("nearcast.cli.serve_demo").settings(_DEMO_DATA, given)

@@ -33,7 +33,7 @@ def days(clock: int | None) -> Iterator[dict[str, Any]]:
     for day in itertools.count(first):
         for each in ordered:
             moved = {**each, "ts": each["ts"] + day * _DAY_MS}
-            if "event" not in each:
+            if each.get("event", "retract") == "retract":
                 moved["id"] = each["id"] + day * _MESSAGES
             if each.get("expires") is not None:
                 moved["expires"] = each["expires"] + day * _DAY_MS

@@ -12,6 +12,7 @@ from nearcast.columns.arena import Array, Floats, Ints
 from nearcast.columns.decode_messages import list_parents
 from nearcast.errors import InvalidInput
 from nearcast.model.condition import parse_condition
+from nearcast.model.instant import LONGEST_MS
 from nearcast.model.malformed import LOWER_CASE, hint_at_operators, wants_hint
 from nearcast.space.space import Space
 
@@ -66,6 +67,15 @@ class Columns:
         values = pc.fill_null(column.cast(pa.float64(), safe=False), fill).to_numpy(zero_copy_only=False)
         self.good &= (values >= lowest) & (values <= highest)
         return values  # type: ignore[no-any-return]
+
+    def half_lives(self, name: str) -> Array:
+        """Half-lives given in seconds as milliseconds, 0 where there is none."""
+        column = self.get(name)
+        given = column.is_valid().to_numpy(zero_copy_only=False)
+        seconds = self.numbers(name, 0.0, LONGEST_MS / 1000, 0.0)
+        milliseconds = np.where(self.good, np.rint(seconds * 1000.0), 0.0)
+        self.good &= ~given | ((milliseconds >= 1.0) & (milliseconds / 1000.0 == seconds))
+        return milliseconds.astype(np.int64)
 
     def whole(self, name: str, lowest: int, highest: int, default: int | None) -> Array:
         column = self.get(name)

@@ -24,6 +24,7 @@ from nearcast.errors import InvalidInput
 from nearcast.model.analyzer import PLAIN_RULE, Analyzer
 from nearcast.model.checks import is_a, plain_copy, refusal
 from nearcast.model.codec import subscription_from_json
+from nearcast.model.instant import milliseconds_in
 from nearcast.model.kinds import Kind
 from nearcast.model.message import Message
 from nearcast.model.query import MATCHES, MEASURES, Nearest, Similar, Subscription, TopK, Within, clauses_by, words_by
@@ -221,6 +222,7 @@ def _part(kind: Kind, found: list[tuple[int, Subscription]], rules: Rules) -> Pa
         np.array([_mode(q) for q in queries], dtype=np.int32),
         expires,
         backfill,
+        np.array([milliseconds_in(getattr(q, "decay", None) or 0.0) for q in queries], dtype=np.int64),
     )
     return Part(kind, ids, points, words, np.zeros(0, np.int32), where)
 
@@ -241,7 +243,7 @@ def _mode(query: Similar | TopK | Nearest) -> int:
 _OWN_FIELDS = {
     "within": ("region", *SIDES),
     "similar": ("lon", "lat", "delta", "tau", "measure"),
-    "topk": ("lon", "lat", "k", "alpha"),
+    "topk": ("lon", "lat", "k", "alpha", "decay"),
     "nearest": ("lon", "lat", "k", "match"),
 }
 _FIELDS = ("id", "kind", "keywords", "backfill", "expires", "where")
@@ -278,12 +280,13 @@ def _sure_rows(table: pa.Table, rules: Rules) -> tuple[list[Part], Array]:
 def _sure_points(columns: Columns, kind: Kind, rows: Array, rules: Rules) -> Part:
     x, y = columns.numbers("lon", -LARGEST, LARGEST), columns.latitudes("lat", rules.space)
     delta = tau = alpha = np.zeros(columns.n)
-    k = mode = np.zeros(columns.n, dtype=np.int64)
+    k = mode = half_life = np.zeros(columns.n, dtype=np.int64)
     if kind == Kind.SIMILAR:
         delta, tau = columns.numbers("delta", 0.0, 1.0), columns.numbers("tau", 0.0, 1.0)
         mode = columns.choice("measure", MEASURES)
     elif kind == Kind.TOPK:
         alpha, k = columns.numbers("alpha", 0.0, 1.0, 0.5), columns.whole("k", 1, 2**31 - 1, 20)
+        half_life = columns.half_lives("decay")
     else:
         k, mode = columns.whole("k", 1, 2**31 - 1, 10), columns.choice("match", MATCHES)
     expires, backfill, words = (
@@ -298,7 +301,7 @@ def _sure_points(columns: Columns, kind: Kind, rows: Array, rules: Rules) -> Par
         ids,
         PointRows(
             rows[good], x[good], y[good], delta[good], tau[good], alpha[good], k[good].astype(np.int32),
-            mode[good].astype(np.int32), expires[good], backfill[good],
+            mode[good].astype(np.int32), expires[good], backfill[good], half_life[good],
         ),
         words.filter(pa.array(good)),
         np.zeros(0, dtype=np.int32),

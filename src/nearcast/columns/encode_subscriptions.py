@@ -27,7 +27,7 @@ from nearcast.model.words import PLAIN, RESERVED, word_of_key, words_of
 from nearcast.text.strings import strings_to_arrow
 
 _NOT, _SPACE = pa.scalar("NOT", pa.large_string()), pa.scalar(" ", pa.large_string())
-_FLOATS = ("lon", "lat", *SIDES, "delta", "tau", "alpha")
+_FLOATS = ("lon", "lat", *SIDES, "delta", "tau", "alpha", "decay")
 _STRINGS = ("region", "measure", "match", "where")
 _COLUMNS = (
     "lon",
@@ -38,6 +38,7 @@ _COLUMNS = (
     "tau",
     "measure",
     "alpha",
+    "decay",
     "k",
     "match",
     "backfill",
@@ -80,6 +81,8 @@ def columns_of(kind: Kind, copied: State) -> dict[str, pa.Array]:
         columns["measure"] = pa.array(MEASURES).take(pa.array(rows["mode"]))
     elif kind == Kind.TOPK:
         columns |= {"alpha": pa.array(copied["scales"]["alpha"]), "k": pa.array(rows["k"].astype(np.int64))}
+        half_lives = copied["half_lives"]
+        columns["decay"] = pa.array(half_lives / 1000.0, mask=half_lives == 0)
     elif kind == Kind.NEAREST:
         columns |= {"match": pa.array(MATCHES).take(pa.array(rows["mode"])), "k": pa.array(rows["k"].astype(np.int64))}
     for name in _COLUMNS:

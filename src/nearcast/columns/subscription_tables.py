@@ -109,6 +109,7 @@ class PointRows(NamedTuple):
     mode: Ints
     expires: Longs
     backfill: Array  # bool
+    half_life: Longs  # of TopK with a decay, in milliseconds; else zeros
 
 
 class WithinRows(NamedTuple):
@@ -184,6 +185,7 @@ class PointTable(_Table):
     def __init__(self, vocabulary: Vocabulary, kind: Kind) -> None:
         super().__init__(vocabulary, POINT)
         self._weighs = kind != Kind.NEAREST
+        self._half_lives: Longs = np.zeros(0, dtype=np.int64)  # nothing while nobody has one
         self._scales = np.zeros(0, dtype=SIMILAR_SCALE if kind == Kind.SIMILAR else TOPK_SCALE)
         self._words = Ragged(terms=np.int32, counts=np.int32) if self._weighs else Ragged(terms=np.int32)
 
@@ -195,6 +197,18 @@ class PointTable(_Table):
     @property
     def scales(self) -> Array:
         return self._scales[: self.slots.capacity]
+
+    @property
+    def fades(self) -> bool:
+        """Has anybody ever had a half-life?"""
+        return self._half_lives.size > 0
+
+    def half_lives_of(self, slots: Ints) -> Longs:
+        """The half-lives of these subscriptions' scores in milliseconds, 0 where they do not fade."""
+        found: Longs = np.zeros(slots.size, dtype=np.int64)
+        if self.fades:
+            found[:] = self._half_lives[slots]
+        return found
 
     @property
     def layout(self) -> PointLayout:
@@ -228,6 +242,9 @@ class PointTable(_Table):
             for field in self._given_scales:
                 self._scales[field][slots] = getattr(given, field)
             self.measure(slots)
+        if self.fades or given.half_life.any():
+            self._half_lives = with_room(self._half_lives, self.slots.capacity)
+            self._half_lives[slots] = given.half_life
         return slots
 
     def copy(self, slots: Ints) -> State:
@@ -236,6 +253,7 @@ class PointTable(_Table):
         where = ranges(rows["term_start"], rows["n_terms"])
         data, starts = self.vocabulary.keys.take(self._words.pools["terms"][where])
         copied = {"rows": rows, "words": data, "starts": starts, "where": self._where(rows)}
+        copied["half_lives"] = self.half_lives_of(slots)
         if self._weighs:
             copied |= {"scales": self._scales[slots], "counts": self._words.pools["counts"][where]}
         return copied
@@ -250,6 +268,7 @@ class PointTable(_Table):
             terms = terms._replace(counts=copied["counts"])
             given |= {name: copied["scales"][name].copy() for name in self._given_scales}
         none = np.zeros(numbers.size, dtype=bool)
+        given |= {"half_life": copied["half_lives"]}
         points = PointRows(rows=np.arange(numbers.size), backfill=none, **given)
         return self.insert(points, terms, numbers, rows["since"], where_column(copied["where"]))
 
@@ -292,13 +311,14 @@ class PointTable(_Table):
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + self.scales.nbytes + self._words.nbytes
+        return super().nbytes + self.scales.nbytes + self._half_lives.nbytes + self._words.nbytes
 
     def state(self) -> State:
         return {
             "slots": self.slots.state(),
             "rows": self._rows,
             "scales": self._scales,
+            "half_lives": self._half_lives,
             "numbers": self.numbers,
             "words": self._words.state(),
             "conditions": self.conditions.state(),
@@ -307,6 +327,7 @@ class PointTable(_Table):
     def load(self, state: State) -> None:
         self.slots.load(state["slots"])
         self._rows, self._scales, self.numbers = state["rows"], state["scales"], state["numbers"]
+        self._half_lives = state["half_lives"]
         self._words.load(state["words"])
         self.conditions.load(state["conditions"])
 

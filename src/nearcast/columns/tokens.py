@@ -60,6 +60,7 @@ def spell(texts: pa.Array, keywords: pa.Array, analysis: Analysis) -> Spelled:
 
     Examples
     --------
+    >>> from nearcast.model.analyzer import Analyzer
     >>> texts, lists = pa.array(["burning fires"]), pa.nulls(1, pa.list_(pa.string()))
     >>> spelled = spell(texts, lists, Analysis(Analyzer(stemmer="english")))
     >>> spelled.words.to_pylist(), spelled.surfaces.to_pylist()

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State
+from nearcast.columns.message_table import MessageTable
 from nearcast.model.kinds import Kind
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary
@@ -23,7 +24,7 @@ class Changes(NamedTuple):
     slots: Ints  # int32[n]: subscription
     messages: Ints  # int32[n]: message slot
     signs: Ints  # int32[n]: +1 or -1
-    scores: Floats  # float64[n]: score or distance; NaN for Within
+    scores: Floats  # float64[n]: score, before it fades, or distance; NaN for Within
 
     def take(self, rows: Array) -> Changes:
         """Only these rows, given by number or by flags."""
@@ -113,6 +114,13 @@ class Engine(Protocol):
         """Arrivals, withdrawals and expiries, in the order of events; that between subscriptions in an event is free.
 
         What is withdrawn leaves before all else, and is told; a message that an update leaves in a result is not.
+        """
+
+    def who_wants(self, messages: MessageTable, steps: Steps) -> tuple[Ints, Floats]:
+        """Who would hear of the one arrival of one event, a row of `messages`, and its ranks; nothing happens by it.
+
+        An engine that keeps results also names some whose k best the message does not reach, and counts on no expiry:
+        who holds a message that leaves in this event may want others than those. Work is counted as always.
         """
 
     def fill(self, slots: Ints) -> Changes:

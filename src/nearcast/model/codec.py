@@ -108,7 +108,7 @@ def subscription_to_json(subscription: Subscription) -> Json:
             value = region_to_json(value)
         elif isinstance(value, tuple):
             value = list(value)
-        elif field.name == "where" and value is None:
+        elif field.name in ("where", "decay") and value is None:
             continue
         obj[field.name] = value
     if subscription.expires is not None:

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from nearcast.errors import InvalidInput
-from nearcast.model.checks import INT64_MAX, INT64_MIN, is_a, refusal, whole
+from nearcast.model.checks import INT64_MAX, INT64_MIN, is_a, number, refusal, whole
 
 TimeValue = int | str | date | np.datetime64  # a datetime is a date, and a pandas.Timestamp a datetime
 Duration = float | timedelta
 
 LAST_INSTANT = 2**62  # of a clock, in milliseconds either way from 1970
+LONGEST_MS = 2**53  # of a half-life: floats tell all whole numbers below that apart
+HALF_LIFE_RULE = "must be seconds or a timedelta, > 0 and in whole milliseconds"
 RULE = "must be whole epoch milliseconds, a datetime or an ISO 8601 string"
 
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -73,6 +75,33 @@ def seconds_in(value: timedelta) -> float:
     """
     seconds = value.days * 86_400 + value.seconds
     return seconds + value.microseconds / 1_000_000 if value.microseconds else seconds
+
+
+def half_life(field: str, value: Any) -> float:
+    """Seconds, or a timedelta, that are whole milliseconds and more than none: as seconds.
+
+    Examples
+    --------
+    >>> half_life("decay", timedelta(hours=1)), half_life("decay", 0.25)
+    (3600.0, 0.25)
+    """
+    given = value
+    try:
+        fine = 0
+        if is_a(value, timedelta):
+            fine = getattr(value, "nanoseconds", 0)  # of a pandas.Timedelta
+            value = seconds_in(value)
+        seconds = number(field, value)
+    except InvalidInput:
+        seconds, fine = 0.0, 0
+    if fine or not 0.0 < seconds <= LONGEST_MS / 1000 or milliseconds_in(seconds) / 1000 != seconds:
+        raise InvalidInput(field, given, HALF_LIFE_RULE)
+    return seconds
+
+
+def milliseconds_in(seconds: float) -> int:
+    """Seconds in milliseconds, of which they have a whole number."""
+    return round(seconds * 1000)
 
 
 def _milliseconds(field: str, value: Any, low: int, high: int) -> int | None:

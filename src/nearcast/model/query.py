@@ -12,7 +12,7 @@ from nearcast.model.checks import flag, identity, is_a, number, one_of, plain_co
 from nearcast.model.condition import parse_condition
 from nearcast.model.expression import Clause, clauses, parse
 from nearcast.model.geojson import RegionValue, as_region
-from nearcast.model.instant import TimeValue, optional_expiry
+from nearcast.model.instant import Duration, TimeValue, half_life, optional_expiry
 from nearcast.model.malformed import hint_at_operators, refuse_marks
 from nearcast.model.region import Region
 from nearcast.model.words import words_in, words_of
@@ -149,6 +149,9 @@ class TopK:
         Whether messages live at registration count.
     where
         What the fields of a message must satisfy: ``"price < 100 AND category IN ('food', 'drink')"``.
+    decay
+        A half-life in seconds, or as a timedelta: the score of a message halves each time that it has passed since its
+        `ts`. In whole milliseconds. None: scores stay as they are.
 
     Raises
     ------
@@ -169,12 +172,29 @@ class TopK:
     alpha: float = 0.5
     backfill: bool = True
     where: str | None = None
+    decay: float | None = None
     words: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(
+            self,
+            lon: float,
+            lat: float,
+            keywords: str | Sequence[str],
+            k: int = 20,
+            alpha: float = 0.5,
+            backfill: bool = True,
+            where: str | None = None,
+            decay: Duration | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         _check_place_and_words(self)
         object.__setattr__(self, "k", whole("k", self.k, 1, MAX_K))
         object.__setattr__(self, "alpha", unit("alpha", self.alpha))
+        if self.decay is not None:
+            object.__setattr__(self, "decay", half_life("decay", self.decay))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
+from itertools import pairwise
 from typing import Any
 
 from nearcast.page.map import Map
@@ -37,7 +38,8 @@ def draw(
     bounds
         ``(min_lon, min_lat, max_lon, max_lat)`` of the map.
     messages
-        The accepted messages in the JSON form, in the order of arrival.
+        The accepted messages in the JSON form, in the order of arrival; again under its id whenever one was updated,
+        and with ``until``, a time, if it was withdrawn.
     subscribers
         Those to tell about: the JSON form of each subscription, and optionally ``name``, ``story``, ``ts`` (when it was
         made), ``until`` (when it ended) and ``moves`` (``ts`` with ``lon, lat`` or ``region``). See `followers`.
@@ -55,7 +57,9 @@ def draw(
     box = [float(side) for side in bounds]
     people = [dict(subscriber) for subscriber in subscribers]
     kept = list(messages)
-    row_of = {message["id"]: row for row, message in enumerate(kept)}
+    rows_of: dict[Any, list[int]] = {}
+    for row, message in enumerate(kept):
+        rows_of.setdefault(message["id"], []).append(row)
     data = {
         "title": title,
         "bounds": box,
@@ -70,8 +74,8 @@ def draw(
             for item in features
         ],
         "people": people,
-        "messages": _columns(box, kept),
-        "updates": _by_person(people, updates, row_of),
+        "messages": _columns(box, kept, rows_of),
+        "updates": _by_person(people, updates, kept, rows_of),
     }
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     page = resources.files("nearcast.page").joinpath("page.html").read_text(encoding="utf-8")
@@ -102,8 +106,9 @@ def followers(events: Iterable[Json], named: Mapping[str | int, tuple[str, str]]
     return [found[key] for key in named if key in found]
 
 
-def _columns(box: list[float], messages: list[Json]) -> dict[str, Any]:
+def _columns(box: list[float], messages: list[Json], rows_of: dict[Any, list[int]]) -> dict[str, Any]:
     """Messages as columns, numbers as differences: a third of the size of a list of objects."""
+    following = {row: after for rows in rows_of.values() for row, after in pairwise(rows)}
     times = [message.get("ts") or 0 for message in messages]
     places = [_steps(box, message["lon"], message["lat"]) for message in messages]
     ids = [message["id"] for message in messages]
@@ -115,18 +120,33 @@ def _columns(box: list[float], messages: list[Json]) -> dict[str, Any]:
         "x": [place[0] for place in places],
         "y": [place[1] for place in places],
         "text": [_said(message) for message in messages],
-        "expires": {row: message["expires"] for row, message in enumerate(messages) if message.get("expires")},
+        "expires": {row: end for row, message in enumerate(messages) if (end := _end(message)) is not None},
+        "next": following,
     }
 
 
-def _by_person(people: list[dict[str, Any]], updates: Iterable[Json], row_of: dict[Any, int]) -> list[list[Any]]:
-    """For each person the updates in order: time, row of the message, 1 or -1, score."""
+def _end(message: Json) -> Any:
+    """When a message ends by itself or is withdrawn."""
+    return min((end for end in (message.get("expires"), message.get("until")) if end is not None), default=None)
+
+
+def _by_person(
+    people: list[dict[str, Any]], updates: Iterable[Json], messages: list[Json], rows_of: dict[Any, list[int]]
+) -> list[list[Any]]:
+    """For each person the updates in order: time, row of the message, 1 or -1, score; what leaves as it entered."""
     place_of = {person["id"]: place for place, person in enumerate(people)}
     lists: list[list[Any]] = [[] for _ in people]
+    held: dict[tuple[int, Any], int] = {}
     for update in updates:
-        place, row = place_of.get(update["subscription"]), row_of.get(update["message"])
-        if place is None or row is None:
+        place, rows = place_of.get(update["subscription"]), rows_of.get(update["message"])
+        if place is None or rows is None:
             continue
+        there = [row for row in rows if (messages[row].get("ts") or 0) <= update["ts"]]
+        row = there[-1] if there else rows[0]
+        if update["sign"] == "+":
+            held[place, update["message"]] = row
+        else:
+            row = held.pop((place, update["message"]), row)
         score = update.get("score")
         if score is not None:
             score = round(score, 1) if score >= 10 else round(score, 3)

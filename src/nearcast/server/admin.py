@@ -1,21 +1,18 @@
-"""Administration: snapshots, draining, export and import, keys, and what is slow."""
+"""Administration: snapshots, draining, keys, and what is slow."""
 
 from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from nearcast.errors import InvalidInput
-from nearcast.server import intake
 from nearcast.server.config import Quotas
-from nearcast.server.durable.operations import Answer
 from nearcast.server.problems import Problem
 from nearcast.server.schema import KeyForm
 from nearcast.server.service import Service
@@ -51,45 +48,6 @@ class Admin:
         self._service.is_draining = True
         _, cursor = await self._service.backend.ask(lambda _: None)
         return answered({"cursor": cursor})
-
-    async def export(self, request: Request) -> Response:
-        """Event lines that make the same subscriptions and messages in another server."""
-        self._service.caller(request, "admin")
-        bodies = self._service.backend.state.bodies
-        subscriptions, tables = list(bodies.subscriptions.all()), list(bodies.messages.to_tables())
-
-        def lines() -> Iterator[bytes]:
-            for table in tables:
-                for row in table.to_pylist():
-                    given = {name: value for name, value in row.items() if value is not None}
-                    yield msgspec.json.encode({"event": "publish", **given}) + b"\n"
-            for body in subscriptions:
-                yield b'{"event":"subscribe",' + body[1:] + b"\n"
-
-        return StreamingResponse(lines(), media_type=intake.LINES[0])
-
-    async def import_events(self, request: Request) -> Response:
-        """Apply event lines as they come, some thousand at a time."""
-        self._service.caller(request, "admin")
-        most, waiting, total = self._service.config.max_rows, [], Answer("", 0)
-        rest, first = b"", 0
-        async for chunk in request.stream():
-            *lines, rest = (rest + chunk).split(b"\n")
-            waiting += [line for line in lines if line.strip()]
-            while len(waiting) >= most:
-                total = await self._import(waiting[:most], total, first)
-                waiting, first = waiting[most:], first + most
-        waiting += [rest] if rest.strip() else []
-        return answered(await self._import(waiting, total, first), 202)
-
-    async def _import(self, lines: list[bytes], total: Answer, first: int) -> Answer:
-        taken = intake.events(b"\n".join(lines), intake.LINES[0], len(lines))
-        answer = await self._service.submit(taken.parts, taken.rejects)
-        shifted = [
-            [{**reject, "row": reject["row"] + first} for reject in rows] for rows in (answer.late, answer.rejects)
-        ]
-        late, rejects = total.late + shifted[0], total.rejects + shifted[1]
-        return Answer(answer.cursor, total.accepted + answer.accepted, late, rejects)
 
     async def keys(self, request: Request) -> Response:
         """List keys."""

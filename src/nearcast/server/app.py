@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import itertools
+import secrets
 import time
-import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ from nearcast.server.push import websocket
 from nearcast.server.push.hub import bodies_of, rows_of
 from nearcast.server.push.sse import Stream
 from nearcast.server.service import Service
+from nearcast.server.transfer import Transfer
 
 PAGE = Path(__file__).with_name("page")
 SOCKET = "/v1/ws"  # answered before routing, which would cost every open connection some frames of memory
@@ -101,11 +103,8 @@ class Routes:
         return await self._submit(request, caller, body, taken)
 
     async def _submit(self, request: Request, caller: Caller, body: bytes, taken: intake.Taken) -> Response:
-        key = request.headers.get("idempotency-key", "")
-        if len(key) > 255:
-            raise InvalidInput("Idempotency-Key", key, "must be at most 255 characters")
-        scoped = f"{caller.name}:{key}" if key else ""
-        told = request.url.path.encode() + b"\0" + body
+        scoped = self._key(request, caller)
+        told = request.scope["path"].encode() + b"\0" + body if scoped else b""
         answer = await self._service.submit(taken.parts, taken.rejects, scoped, told)
         if taken.single and answer.rejects:
             raise refused(answer)
@@ -146,6 +145,8 @@ class Routes:
 
     def _key(self, request: Request, caller: Caller) -> str:
         key = request.headers.get("idempotency-key", "")
+        if len(key) > 255:
+            raise InvalidInput("Idempotency-Key", key, "must be at most 255 characters")
         return f"{caller.name}:{key}" if key else ""
 
     def _hold(self, caller: Caller, more: int) -> None:
@@ -333,6 +334,8 @@ class Entrance:
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
         self._service = service
+        self._name = secrets.token_hex(5)  # of this process, in the numbers of its requests
+        self._numbers = itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in."""
@@ -342,7 +345,7 @@ class Entrance:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        number, begun, status = uuid.uuid4().hex[:16], time.perf_counter(), 0
+        number, begun, status = f"{self._name}-{next(self._numbers):x}", time.perf_counter(), 0
 
         async def noted(message: Message) -> None:
             nonlocal status
@@ -362,7 +365,7 @@ class Entrance:
         except Problem as problem:
             await _problem_response(problem)(scope, receive, noted)
         finally:
-            self._service.metrics.requests.labels(request.method, status).inc()
+            self._service.metrics.answered(request.method, status)
             if status >= 400 or not status:
                 took = round(time.perf_counter() - begun, 6)
                 cursor = self._service.backend.state.cursor()
@@ -392,7 +395,7 @@ async def _on_error(request: Any, error: Exception) -> Response:
 
 def build_app(service: Service, beside: Sequence[Callable[[Service], Coroutine[Any, Any, None]]] = ()) -> Starlette:
     """The application; what is `beside` it begins when the service takes events, and ends with it."""
-    handlers: list[Any] = [Routes(service), Admin(service), Hooks(service)]
+    handlers: list[Any] = [Routes(service), Admin(service), Hooks(service), Transfer(service)]
     routes: list[BaseRoute] = []
     for each in schema.OPERATIONS:
         handler = next(getattr(owner, each.name) for owner in handlers if hasattr(owner, each.name))
@@ -400,6 +403,8 @@ def build_app(service: Service, beside: Sequence[Callable[[Service], Coroutine[A
 
     if PAGE.is_dir():
         routes.append(setup_route(service))
+        if service.basemap is not None:
+            routes.append(service.basemap.route())
         routes.append(Mount("/", StaticFiles(directory=PAGE, html=True)))
 
     @contextlib.asynccontextmanager

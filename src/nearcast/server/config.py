@@ -50,6 +50,8 @@ class Config(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
     accents: Literal["keep", "fold"] | None = None
     cjk: Literal["whole", "bigrams"] | None = None
     clock: Literal["event", "wall"] = "wall"
+    pipeline: str | None = None  # folder of a run on Spark that this server stands in front of
+    basemap: str | None = None  # a file of PMTiles that the page draws
     allow_private_webhooks: bool = False
     hosts: list[str] = []  # names by which it is called, beside that of the loopback
     origins: list[str] = []  # pages of other servers that may call it

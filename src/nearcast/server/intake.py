@@ -221,21 +221,43 @@ def move_line(move: Move) -> Json:
     return {**line, "lon": move.lon, "lat": move.lat}
 
 
-def _arrow(body: bytes, most: int) -> Taken:
+def arrow_table(body: bytes) -> pa.Table:
+    """The table of a body, checked in full.
+
+    Raises
+    ------
+    Problem
+        If the body is no stream of Arrow.
+    """
     try:
         with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
             table = reader.read_all()
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise Problem(400, "malformed", f"the body is no stream of Arrow: {error}") from None
-    if table.num_rows > most:
-        raise too_many(most)
+    return table.replace_schema_metadata(None)
+
+
+def message_columns(table: pa.Table) -> pa.Table:
+    """Only the columns that messages have.
+
+    Raises
+    ------
+    InvalidInput
+        If one is missing that they must have.
+    """
     names = table.schema.names
     for name in ("id", "lon", "lat"):
         if names.count(name) != 1:
             raise InvalidInput(name, names, "must be a column, once")
     kept = [name for name in MESSAGE_COLUMNS if names.count(name) == 1]
-    table = table.select(kept).replace_schema_metadata(None).combine_chunks()
+    return table.select(kept).combine_chunks()
+
+
+def _arrow(body: bytes, most: int) -> Taken:
+    table = message_columns(arrow_table(body))
+    if table.num_rows > most:
+        raise too_many(most)
     parts = [Part(table, table.num_rows)] if table.num_rows else []
     return Taken(parts, [], table.num_rows)
 

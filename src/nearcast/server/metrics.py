@@ -30,6 +30,7 @@ class Metrics:
         self.match = Histogram("nearcast_match_seconds", "Matching of a batch", buckets=_SECONDS, registry=registry)
         self.commit = Histogram("nearcast_commit_seconds", "A batch in all", buckets=_SECONDS, registry=registry)
         self.requests = Counter("nearcast_requests", "HTTP requests", ["method", "status"], registry=registry)
+        self._answered: dict[tuple[str, int], Counter] = {}
         self.connections = Gauge("nearcast_connections", "Open connections", ["kind"], registry=registry)
         self.pending_bytes = Gauge("nearcast_pending_bytes", "Bytes that wait for connections", registry=registry)
         self.frames = Counter("nearcast_frames", "Frames pushed", registry=registry)
@@ -39,6 +40,13 @@ class Metrics:
         self.slow = Counter("nearcast_closed_slow", "Connections closed because nothing was read", registry=registry)
         self.hooks = Counter("nearcast_webhook_attempts", "Requests to webhooks", ["outcome"], registry=registry)
         self.dead = Counter("nearcast_webhook_dead_letters", "Deliveries given up", registry=registry)
+
+    def answered(self, method: str, status: int) -> None:
+        """Count a request. To look up its labels would take longer than to count."""
+        counter = self._answered.get((method, status))
+        if counter is None:
+            counter = self._answered[method, status] = self.requests.labels(method, status)
+        counter.inc()
 
     def committed(self, committed: Committed) -> None:
         """Count what a batch did."""

@@ -10,17 +10,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from nearcast.server.basemap import Basemap
 from nearcast.server.durable.recovery import Settings
 from nearcast.server.service import Service
 
 
-def setup_of(settings: Settings, now: int | None) -> dict[str, Any]:
+def setup_of(settings: Settings, now: int | None, basemap: Basemap | None) -> dict[str, Any]:
     """The JSON form; `now` is the time, if the clock moves by itself."""
     return {
         "bounds": settings.bounds,
         "metric": settings.metric,
         "window": {"count": settings.window_count, "age": settings.window_age},
         "now": now,
+        "basemap": None if basemap is None else basemap.setup(),
     }
 
 
@@ -30,6 +32,7 @@ def setup_route(service: Service) -> Route:
     async def setup(request: Request) -> Response:
         service.caller(request, None)
         now = int(time.time() * 1000) if service.config.clock == "wall" else None
-        return Response(msgspec.json.encode(setup_of(service.backend.settings, now)), media_type="application/json")
+        content = msgspec.json.encode(setup_of(service.backend.settings, now, service.basemap))
+        return Response(content, media_type="application/json")
 
     return Route("/setup.json", setup)

@@ -59,6 +59,9 @@ class Server(uvicorn.Server):
 
 async def warm(service: Service) -> None:
     """Compile the kernels of all kinds in another process, unless this version's are compiled; then it is ready."""
+    if not service.backend.needs_kernels:
+        service.is_warm = True
+        return
     config: Any = numba.config
     mark = kernel_folder() / f"warm-{module_digest('nearcast.broker.warm')}"
     if not config.DISABLE_JIT and not mark.exists():

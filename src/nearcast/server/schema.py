@@ -30,6 +30,7 @@ class SubscriptionForm(msgspec.Struct, omit_defaults=True):
     measure: str | None = None
     k: int | None = None
     alpha: float | None = None
+    decay: float | None = None
     match: str | None = None
     backfill: bool | None = None
     expires: int | str | None = None
@@ -196,10 +197,10 @@ OPERATIONS = [
               scope="subscribe:own"),
     Operation("POST", "/v1/admin/snapshot", "snapshot", "Write a snapshot.", scope="admin"),
     Operation("POST", "/v1/admin/drain", "drain", "Take nothing more; what was taken is finished.", scope="admin"),
-    Operation("GET", "/v1/admin/export", "export", "All subscriptions and live messages, as event lines.",
-              scope="admin"),
-    Operation("POST", "/v1/admin/import", "import_events", "Apply what an export gave.", 202, Any, Answer, (LINES[0],),
-              scope="admin"),
+    Operation("GET", "/v1/admin/export", "export", "All subscriptions and live messages, as event lines or Arrow.",
+              query=("rows",), scope="admin"),
+    Operation("POST", "/v1/admin/import", "import_events", "Apply what an export gave.", 202, Any, Answer,
+              (LINES[0], ARROW), scope="admin"),
     Operation("GET", "/v1/admin/keys", "keys", "List keys.", scope="admin"),
     Operation("POST", "/v1/admin/keys", "add_key", "Make a key; it is shown this once.", 201, KeyForm, scope="admin"),
     Operation("DELETE", "/v1/admin/keys/{id}", "remove_key", "Take a key back.", 204, scope="admin"),

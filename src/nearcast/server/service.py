@@ -15,10 +15,13 @@ from nearcast.server.access.origin import Door
 from nearcast.server.access.quotas import Quotas
 from nearcast.server.access.store import Store
 from nearcast.server.backend import Backend
+from nearcast.server.basemap import Basemap
 from nearcast.server.config import DAY_S, WORLD, Config
 from nearcast.server.durable.operations import Answer, Part
 from nearcast.server.durable.recovery import Settings
+from nearcast.server.embedded import Embedded
 from nearcast.server.metrics import Metrics
+from nearcast.server.pipeline.backend import Pipeline
 from nearcast.server.problems import Problem
 from nearcast.server.push.connection import Connection
 from nearcast.server.push.delivery import Delivery
@@ -35,14 +38,8 @@ class Service:
         self.config = config
         self.metrics = Metrics()
         data = Path(config.data)
-        self.backend = Backend(
-            data,
-            settings_of(config),
-            self.metrics,
-            config.clock == "wall",
-            config.segment_bytes,
-            config.updates_bytes,
-        )
+        self.basemap = None if config.basemap is None else Basemap(config.basemap)
+        self.backend = backend_of(config, self.metrics)
         self.store = Store(data)
         self.auth = Auth(self.store, config)
         if not config.is_loopback and self.auth.is_open:
@@ -99,6 +96,14 @@ class Service:
             self.metrics.connections.labels(kind).dec()
 
 
+def backend_of(config: Config, metrics: Metrics) -> Backend:
+    """A broker of its own, or what stands in front of a pipeline."""
+    data, settings, wall = Path(config.data), settings_of(config), config.clock == "wall"
+    if config.pipeline is not None:
+        return Pipeline(data, settings, metrics, Path(config.pipeline), wall)
+    return Embedded(data, settings, metrics, wall, config.segment_bytes, config.updates_bytes)
+
+
 def settings_of(config: Config) -> Settings | None:
     """What decides about answers; None if nothing was said and the folder has it already."""
     placed = (config.space, config.metric, config.max_distance, config.window_count, config.window_age)
@@ -106,9 +111,10 @@ def settings_of(config: Config) -> Settings | None:
     if (Path(config.data) / "settings.json").exists() and all(value is None for value in (*placed, *worded)):
         return None
     count, age = config.window_count, config.window_age
-    if count is None and age is None:
+    alone = config.pipeline is None  # else the run has a window of its own, or none
+    if count is None and age is None and alone:
         age = DAY_S
-    ahead = MAX_AHEAD_S if config.clock == "wall" else None
+    ahead = MAX_AHEAD_S if config.clock == "wall" and alone else None
     words = Analyzer(config.stop_words, config.stemmer, config.accents or "keep", config.cjk or "whole")
     return Settings(
         config.space or WORLD, config.metric or "haversine", config.max_distance, count, age, ahead,

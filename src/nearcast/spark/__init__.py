@@ -10,6 +10,7 @@ from nearcast.spark.frames import ANSWERS, MESSAGES, SUBSCRIPTIONS
 from nearcast.spark.match import match
 from nearcast.spark.plan import plan
 from nearcast.spark.session.configure import configure
+from nearcast.spark.shards.repartition import repartition
 from nearcast.spark.shards.sweep import sweep
 from nearcast.spark.weights import fit_weights
 
@@ -23,6 +24,7 @@ __all__ = [
     "match",
     "plan",
     "rejects",
+    "repartition",
     "sweep",
     "updates",
 ]

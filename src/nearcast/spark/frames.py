@@ -43,7 +43,7 @@ from nearcast.model.query import QUERIES
 
 _SIDES = ("min_lon", "min_lat", "max_lon", "max_lat")
 _QUERY = dict.fromkeys(field.name for query in QUERIES.values() for field in fields(query) if field.init)
-_NUMBERS = ("lon", "lat", "alpha", "delta", "tau", *_SIDES)
+_NUMBERS = ("lon", "lat", "alpha", "decay", "delta", "tau", *_SIDES)
 _WHOLE = ("k",)
 _FLAGS = ("backfill",)
 _TIMES = ("ts", "expires")

@@ -29,14 +29,21 @@ _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
 def stream_answers(messages: DataFrame, controls: DataFrame, spec: Spec, schema: StructType) -> DataFrame:
     """The answers over a streaming frame of messages, and one of control events that streams or is loaded once."""
-    said = packed_answers(messages, controls, spec)
+    packed, initial = packed_messages(messages, spec), None
+    if controls.isStreaming:
+        packed = packed.unionByName(packed_controls(controls, spec))
+    else:
+        initial = packed_controls(controls, spec)
+    said = packed_answers(packed, spec, initial)
     sums = [F.sum(name).alias(name) for name in (*COUNTS, "restored")]
     observed = said.observe("nearcast", *sums, F.max("milliseconds").alias("milliseconds"))
     return observed.where("payload is not null").mapInArrow(_unpack, schema)
 
 
-def packed_answers(messages: DataFrame, controls: DataFrame, spec: Spec) -> DataFrame:
-    """The same, many answers a row, and from every shard a row without answers that counts what a batch did.
+def packed_answers(packed: DataFrame, spec: Spec, loaded: DataFrame | None = None) -> DataFrame:
+    """The same of packed rows, many answers a row, and from every shard a row that counts what a batch did.
+
+    `loaded` are packed rows of subscriptions that are there before the stream.
 
     Raises
     ------
@@ -45,7 +52,7 @@ def packed_answers(messages: DataFrame, controls: DataFrame, spec: Spec) -> Data
     InvalidInput
         More shards than partitions.
     """
-    spark = messages.sparkSession
+    spark = packed.sparkSession
     if not str(spark.conf.get(_PROVIDER, "")).endswith(_ROCKS):
         raise SetupError(
             f"streams need the state store RocksDB: set {_PROVIDER} to "
@@ -56,17 +63,14 @@ def packed_answers(messages: DataFrame, controls: DataFrame, spec: Spec) -> Data
         raise InvalidInput(
             "shards",
             spec.shards,
-            f"must be <= spark.sql.shuffle.partitions ({n_partitions}), which a checkpoint keeps for ever: set it for "
-            "a new checkpoint",
+            f"must be <= spark.sql.shuffle.partitions ({n_partitions}): set that for a new checkpoint; for one that is "
+            "there call ns.repartition first",
         )
     keys = F.array(*[F.lit(key) for key in shard_keys(spark, n_partitions)[: spec.shards]])
     key = F.element_at(keys, F.col("shard") + 1).alias("key")
     initial = None
-    packed = packed_messages(messages, spec)
-    if controls.isStreaming:
-        packed = packed.unionByName(packed_controls(controls, spec))
-    else:
-        whole = packed_controls(controls, spec).select(key, "shard", F.struct("kind", "rows", "name").alias("block"))
+    if loaded is not None:
+        whole = loaded.select(key, "shard", F.struct("kind", "rows", "name").alias("block"))
         initial = whole.groupBy("key", "shard").agg(F.to_json(F.collect_list("block")).alias("blocks")).groupBy("key")
     return (
         packed.select(key, "shard", "kind", "rows", "name")

@@ -20,11 +20,22 @@ _MOST_KEPT = 1 << 20  # words in a table, before it starts over
 
 
 class FormsLayout(NamedTuple):
-    """What becomes of words, by their numbers in a table."""
+    """What becomes of words, by their numbers in a table; arrays have room for more."""
 
-    firsts: Starts  # int64[n_words + 1]: word i becomes the forms firsts[i]:firsts[i + 1]
-    starts: Starts  # int64[n_forms + 1]: where the bytes of each form start
+    firsts: Starts  # int64[]: word i becomes the forms firsts[i]:firsts[i + 1]
+    starts: Starts  # int64[]: where the bytes of each form start
     data: Bytes  # uint8[]
+
+
+@kernel
+def measure_forms(forms: FormsLayout, numbers: Numbers) -> tuple[int, int]:
+    """How many forms words have, given by number, and of how many bytes."""
+    n_forms, n_bytes = 0, 0
+    for number in numbers:
+        first, end = forms.firsts[number], forms.firsts[number + 1]
+        n_forms += end - first
+        n_bytes += forms.starts[end] - forms.starts[first]
+    return n_forms, n_bytes
 
 
 @kernel
@@ -52,6 +63,7 @@ class _Table:
 
     def _start_over(self) -> None:
         self._keys = Keys()
+        self._n_known = 0  # words
         self._words = self._surfaces = FormsLayout(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(0, np.uint8))
 
     def look_up(self, words: Words) -> tuple[Words, Words]:
@@ -59,9 +71,8 @@ class _Table:
         if len(self._keys) > _MOST_KEPT:
             self._start_over()
         numbers = self._keys.add_many(words.data, words.word_start)
-        n_known = self._words.firsts.size - 1
-        if self._keys.capacity > n_known:
-            self._learn(np.arange(n_known, self._keys.capacity, dtype=np.int32))
+        if self._keys.capacity > self._n_known:
+            self._learn(np.arange(self._n_known, self._keys.capacity, dtype=np.int32))
         made = _written(self._words, numbers, words.row_start)
         return made, _written(self._surfaces, numbers, words.row_start) if self._with_surfaces else made
 
@@ -69,25 +80,36 @@ class _Table:
         data, starts = self._keys.take(numbers)
         text = data.tobytes()
         made = [self._make(text[lo:hi].decode()) for lo, hi in pairwise(starts.tolist())]
-        self._words = _longer(self._words, made, [form.word.encode() for forms in made for form in forms])
+        words = [form.word.encode() for forms in made for form in forms]
+        self._words = _longer(self._words, self._n_known, made, words)
         if self._with_surfaces:
             found = [form.surface.encode() for forms in made for form in forms]
-            self._surfaces = _longer(self._surfaces, made, found)
+            self._surfaces = _longer(self._surfaces, self._n_known, made, found)
+        self._n_known += numbers.size
 
 
-def _longer(known: FormsLayout, made: list[list[Form]], forms: list[bytes]) -> FormsLayout:
-    """What is known, and the forms of further words."""
-    firsts = known.firsts[-1] + np.cumsum(list(map(len, made)), dtype=np.int64)
-    starts = known.starts[-1] + np.cumsum(list(map(len, forms)), dtype=np.int64)
+def _longer(known: FormsLayout, n_known: int, made: list[list[Form]], forms: list[bytes]) -> FormsLayout:
+    """What is known of some words, and the forms of further ones."""
+    n_forms = int(known.firsts[n_known])
+    n_bytes = int(known.starts[n_forms])
+    firsts = n_forms + np.cumsum(list(map(len, made)), dtype=np.int64)
+    starts = n_bytes + np.cumsum(list(map(len, forms)), dtype=np.int64)
     data = np.frombuffer(b"".join(forms), np.uint8)
-    return FormsLayout(np.append(known.firsts, firsts), np.append(known.starts, starts), np.append(known.data, data))
+    parts = (known.firsts, n_known + 1, firsts), (known.starts, n_forms + 1, starts), (known.data, n_bytes, data)
+    return FormsLayout(*(_put(array, at, more) for array, at, more in parts))
+
+
+def _put(array: Any, at: int, more: Any) -> Any:
+    """The array with these values from `at` on: itself, if it has room, else a copy of twice the length."""
+    if at + more.size > array.size:
+        array = np.concatenate([array[:at], np.zeros(at + 2 * more.size, array.dtype)])
+    array[at : at + more.size] = more
+    return array
 
 
 def _written(forms: FormsLayout, numbers: Numbers, rows: Starts) -> Words:
-    n_forms = np.diff(forms.firsts)
-    n_bytes = forms.starts[forms.firsts[1:]] - forms.starts[forms.firsts[:-1]]
-    sizes = int(n_bytes[numbers].sum()), int(n_forms[numbers].sum())
-    out = Words(np.empty(sizes[0], np.uint8), np.zeros(sizes[1] + 1, np.int64), np.zeros(rows.size, np.int64))
+    n_forms, n_bytes = measure_forms(forms, numbers)
+    out = Words(np.empty(n_bytes, np.uint8), np.zeros(n_forms + 1, np.int64), np.zeros(rows.size, np.int64))
     write_forms(forms, numbers, rows, out)
     return out
 

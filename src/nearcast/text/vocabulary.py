@@ -6,7 +6,8 @@ that order, so that every shard and every replay gets the same sum to the last b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -110,6 +111,7 @@ class Vocabulary:
         self.keys = Keys()
         self.patterns = Patterns(self.keys, self.enter)
         self._idf: npt.NDArray[np.float64] = np.zeros(0)  # NaN: not a word now
+        self._new: list[Numbers] | None = None  # terms given out since a `trial` began
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -157,6 +159,17 @@ class Vocabulary:
         self._idf[terms] = np.nan
         self.patterns.freed(terms)
 
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """What is entered meanwhile is freed again at the end; nothing may hold it then."""
+        self._new = []
+        try:
+            yield
+        finally:
+            new, self._new = self._new, None
+            if new:
+                self.free(np.concatenate(new))
+
     def set_weights(self, weights: Weights) -> None:
         """Replace the weights of all words."""
         self.weights = weights
@@ -190,3 +203,5 @@ class Vocabulary:
             data, starts = self.keys.take(new)
             self._idf[new] = self.weights.weights_of(data, starts)
             self.patterns.added(new, data, starts)
+            if self._new is not None:
+                self._new.append(new)

@@ -139,6 +139,16 @@ class ExpiryHeap:
             room *= 2
         return np.concatenate([serials for serials, _ in found]), np.concatenate([slots for _, slots in found])
 
+    def due(self, time: int) -> Ints:
+        """Slots of all entries due by `time`, which stay; void ones too."""
+        found, level = [np.zeros(0, np.int32)], np.zeros(1, np.int64)
+        while level.size:  # an entry is due only if the one above it is
+            level = level[level < len(self)]
+            level = level[self._times[level] <= time]
+            found.append(self._slots[level])
+            level = np.concatenate([2 * level + 1, 2 * level + 2])
+        return np.concatenate(found)
+
     def keep(self, is_valid: Callable[[Longs, Ints], Array]) -> None:
         """Drop the entries that are not valid."""
         n = len(self)

@@ -187,6 +187,18 @@ class LiveMessages:
         admit_rows(given, self.table.layout, self.limits, self.last, self.clock, out)
         return out
 
+    def leaving(self, last: int, clock: int) -> Ints:
+        """The messages that would leave in an event after which these are the newest sequence and the clock."""
+        if self.window is None:
+            return np.zeros(0, np.int32)
+        rows = self.table.layout.rows
+        counted = queued(self._queue)[: last - self.last]
+        slots = np.unique(np.concatenate([counted, self._expiries.due(clock)]))
+        own = rows[slots]
+        gone = (own["sequence"] <= last - self.limits.newest) | (own["expires_at"] <= clock)
+        left: Ints = slots[gone & (own["sequence"] > 0)]
+        return left
+
     def admit(self, batch: MessageBatch, updates: bool = False) -> tuple[Steps, Ints]:
         """Take in a batch; returns the events, and the status of each row. `release` must follow.
 

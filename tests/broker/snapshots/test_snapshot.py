@@ -357,7 +357,7 @@ REFERENCES = {
     "oldest", "soonest", "message", "block", "n_entries", "next", "slot", "n_groups", "room", "n_more", "group_blocks",
     "posting_blocks", "ranges", "part", "child", "node", "leaf", "axis", "parent", "member_start", "word_start",
     "entry_start", "list_start", "n_members", "member_room", "n_listed", "n_words", "entry_room", "n_lists", "term",
-    "tags", "words", "kind", "levels", "coming", "word", "now", "message_room", "n_messages", "order",
+    "bytes", "words", "kind", "levels", "coming", "word", "now", "message_room", "n_messages", "order",
 }  # fmt: skip
 
 

@@ -80,7 +80,7 @@ class Buffers:
         return MessageLayout(self.rows, NO_WORDS, NO_WORDS, NO_FIELDS)
 
     def open(self, slot: int, k: int) -> None:
-        self.results.open(np.array([slot], np.int32), np.array([k], np.int32))
+        self.results.open(np.array([slot], np.int32), np.array([k], np.int32), np.zeros(1, np.int64))
         self.subscriptions["expires"][slot] = FOREVER
         self.ks[slot], self.shown[slot] = k, {}
         self.ranks[slot] = {} if not self.lifetime.window else {m: self.rank() for m in self.live()}
@@ -164,7 +164,7 @@ class Buffers:
         for slot, ranks in self.ranks.items():
             if not has_room(results.layout, slot):
                 results.make_room_for_offers()
-            withdraw(results.layout, slot, np.int32(message), 0)
+            withdraw(results.layout, self.rows, slot, np.int32(message), 0)
             ranks.pop(message, None)
         as_of = AsOf(0, self.sequence, self.clock)
         subscriptions = PointLayout(self.subscriptions, NO_SCALES, NO_WORDS, NO_WORDS, ANY_FIELDS[1])

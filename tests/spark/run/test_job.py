@@ -35,9 +35,12 @@ def updates_in(folder: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 def test_failures_moves_and_other_shards_do_not_show(spark: Any, tmp_path: Path) -> None:
     messages = [row for row in messages_of(9, 300) if row["ts"] < 2**60]
-    controls = [row for row in controls_of(9, 40, 50_000) if row["event"] != "advance"]
-    told, asked = lines(tmp_path / "m.jsonl", messages), lines(tmp_path / "s.jsonl", controls)
-    inputs = (Input(str(told), "messages"), Input(str(asked), "subscriptions"))
+    first, second = messages[:240], messages[240:]
+    controls = [row for row in controls_of(9, 40, 40_000) if row["event"] != "advance"]
+    (tmp_path / "in").mkdir()
+    lines(tmp_path / "in" / "1.jsonl", first)
+    asked = lines(tmp_path / "s.jsonl", controls)
+    inputs = (Input(str(tmp_path / "in"), "messages"), Input(str(asked), "subscriptions"))
     common: dict[str, Any] = {"space": SPACE, "window": WINDOW, "batch_rows": 100, "balance": 0.0}
     options = Options(inputs, tmp_path / "out", shards=2, balance_after=0.0, **common)
 
@@ -47,14 +50,25 @@ def test_failures_moves_and_other_shards_do_not_show(spark: Any, tmp_path: Path)
 
     with pytest.raises(SetupError, match="Spark failed"):
         run(options, fails_in_the_middle)
-    result = run(Options(inputs, tmp_path / "out", shards=3, balance_after=0.0, **common))
-    assert updates_in(tmp_path / "out" / "updates") == dict(One().take(messages, controls).updates)
+    with pytest.raises(InvalidInput, match="must have no unfinished batch"):
+        run(Options(inputs, tmp_path / "out", shards=5, **common))
+    run(Options(inputs, tmp_path / "out", shards=3, balance_after=0.0, **common))
+    one = One()
+    assert updates_in(tmp_path / "out" / "updates") == dict(one.take(first, controls).updates)
+    lines(tmp_path / "in" / "2.jsonl", second)
+    result = run(Options(inputs, tmp_path / "out", shards=5, balance_after=0.0, **common))  # more than partitions
+    assert updates_in(tmp_path / "out" / "updates") == dict(one.take(second, []).updates)
     counts = result.totals.counts
     assert result.totals.rows == len(messages) + len(controls) == result.head.rows
     assert counts["messages"] + counts["events"] + counts["late"] + counts["rejects"] == result.totals.rows
     assert counts["assigned"] > 0
     assert len((tmp_path / "out" / "metrics.jsonl").read_text().splitlines()) >= 3
     again = run(Options(inputs, tmp_path / "out", **common))
-    assert (again.n_shards, again.totals.rows) == (3, result.totals.rows)
+    assert (again.n_shards, again.totals.rows) == (5, result.totals.rows)
     with pytest.raises(InvalidInput, match="window must stay"):
         run(Options(inputs, tmp_path / "out", space=SPACE))
+    offsets = tmp_path / "out" / "_checkpoint" / "spark" / "offsets"
+    last = max((path for path in offsets.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+    last.write_text("v1\n{")
+    with pytest.raises(SetupError, match=rf"offsets/{last.name} is damaged .* another --out"):
+        run(Options(inputs, tmp_path / "out", **common))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,48 @@ def test_weights_must_be_fitted_with_the_analyzer(tmp_path: Path) -> None:
             spec_of(SPACE, WINDOW, weights, 1, None, StringType(), LongType(), analyzer=analyzer)
     with pytest.raises(nc.InvalidInput, match="analyzer must be an Analyzer or None"):
         spec_of(SPACE, WINDOW, None, 1, None, StringType(), LongType(), analyzer="english")  # type: ignore[arg-type]
+
+
+def test_snapshots_beside_the_stream_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "SMALL_BYTES", 0)
+    n = 20
+    messages = [row for row in messages_of(7, 300) if row["ts"] < 2**60]
+    controls = controls_of(7, 50, 50_000) + assigns_of(7, 60, 50_000)
+    cluster, one = Cluster(tmp_path, 2, seed=7), One()
+    named = set()
+    for told, asked in zip(cut(messages, n, 50_000), cut(controls, n, 50_000), strict=True):
+        assert said_by(cluster.run(told, asked)) == one.take(told, asked)
+        for held in list(steps._HELD.values()):
+            if held.writing is not None and cluster.random.random() < 0.7:
+                held.writing.wait()
+        named |= {json.loads(state)["snapshot"] for state in cluster.states.values()}
+    assert len(named - {None}) >= 3
+    for held in steps._HELD.values():
+        if held.writing is not None:
+            held.writing.wait()
+            assert held.writing.finished
+
+
+def test_a_snapshot_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "SMALL_BYTES", 0)
+    cluster = Cluster(tmp_path, 1, seed=8)
+    steps._HELD.clear()
+    monkeypatch.setattr(cluster.random, "random", lambda: 1.0)  # nothing is lost
+    messages = [row for row in messages_of(8, 300) if row["ts"] < 2**60]
+    states = []
+    for number, told in enumerate(cut(messages, 30, 50_000)):
+        cluster.run(told, [])
+        (held,) = steps._HELD.values()
+        states.append(json.loads(cluster.states[0]))
+        if held.writing is not None:
+            if number < 12:
+                held.writing.abandon()
+            held.writing.wait()
+            assert held.writing.failed == (number < 12)
+    assert states[12]["snapshot"] is None
+    assert len(states[12]["log"]) == 13
+    assert states[-1]["snapshot"] is not None
+    assert len(states[-1]["log"]) < 16
 
 
 def test_what_a_checkpoint_was_begun_with_must_stay(tmp_path: Path) -> None:

@@ -18,10 +18,11 @@ from nearcast.window.index.brute_force import BruteForceIndex
 from nearcast.window.index.candidates import EVERY
 from nearcast.window.index.index import MessageIndex
 from nearcast.window.index.query import ALL, ANY, BY_SCORE, Moment, Question
-from window.stored import ANY_FIELDS, IDF, PLANE, SPACES, Stored, place, zipf_words
+from window.stored import ANY_FIELDS, FOR_EVER, IDF, PLANE, SPACES, Stored, place, zipf_words
 
 JIT = not numba.config.DISABLE_JIT
 FOREVER = 2**62
+HALF_LIVES = (1, 3, 40, 1000, 10**6, 10**9)
 ALPHAS = (0.0, 0.1, 0.5, 0.9, 1.0)
 
 
@@ -44,12 +45,8 @@ def _questions(stored: Stored, n: int) -> Iterator[tuple[Question, np.ndarray, n
         last = stored.last - int(rng.choice([0, 0, 3, 50]))
         moment = stored.moment(last, int(rng.choice([0, 0, 0, max(0, last - 60), last])))
         for mode in (BY_SCORE, ALL, ANY):
-            yield (
-                Question(mode, x, y, k, float(rng.choice(ALPHAS)), norm if mode == BY_SCORE else 1.0, *ANY_FIELDS),
-                terms,
-                weights,
-                moment,
-            )
+            alpha, length = float(rng.choice(ALPHAS)), norm if mode == BY_SCORE else 1.0
+            yield Question(mode, x, y, k, alpha, length, *ANY_FIELDS, FOR_EVER), terms, weights, moment
 
 
 def _areas(stored: Stored, n: int) -> Iterator[tuple[float, float, float, float]]:
@@ -69,10 +66,12 @@ def _search(index: MessageIndex | BruteForceIndex, stored: Stored, question: Que
 
 def _agree(stored: Stored, fast: MessageIndex, slow: BruteForceIndex, n: int) -> None:
     """Both indexes give the same answers, to the last bit."""
-    for question, terms, weights, moment in _questions(stored, n):
-        ours, theirs = (_search(index, stored, question, terms, weights, moment) for index in (fast, slow))
-        assert ours[0].tolist() == theirs[0].tolist()
-        assert ours[1].tolist() == theirs[1].tolist()
+    for at, (question, terms, weights, moment) in enumerate(_questions(stored, n)):
+        fading = question._replace(half_life=HALF_LIVES[at % len(HALF_LIVES)])
+        for asked in (question, fading) if question.mode == BY_SCORE else (question,):
+            ours, theirs = (_search(index, stored, asked, terms, weights, moment) for index in (fast, slow))
+            assert ours[0].tolist() == theirs[0].tolist()
+            assert ours[1].tolist() == theirs[1].tolist()
     for area in _areas(stored, n):
         for term in (EVERY, 0, 30):
             moment = stored.moment(since=int(stored.rng.choice([0, max(0, stored.last - 50)])))
@@ -271,7 +270,7 @@ def test_a_rebuild_knows_the_new_weights():
         index.rebuild(stored.layout, heavier, slots)
     fast.check(stored.layout)
     terms = np.array([0, 3, 7], dtype=np.int32)
-    question = Question(BY_SCORE, 4.0, 4.0, 20, 0.2, float(np.sqrt((heavier[terms] ** 2).sum())), *ANY_FIELDS)
+    question = Question(BY_SCORE, 4.0, 4.0, 20, 0.2, float(np.sqrt((heavier[terms] ** 2).sum())), *ANY_FIELDS, FOR_EVER)
     found = [
         index.topk(stored.layout, heavier, question, terms, heavier[terms], stored.moment()) for index in (fast, slow)
     ]
@@ -286,7 +285,7 @@ def test_searches_touch_few_nodes_of_a_frequent_word():
     fast.nearest(
         stored.layout,
         IDF,
-        Question(ANY, 8.0, 8.0, 3, 0.0, 1.0, *ANY_FIELDS),
+        Question(ANY, 8.0, 8.0, 3, 0.0, 1.0, *ANY_FIELDS, FOR_EVER),
         np.array([0], dtype=np.int32),
         stored.moment(),
     )

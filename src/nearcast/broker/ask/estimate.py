@@ -39,15 +39,14 @@ class Estimate(NamedTuple):
 def estimates(part: Part, context: EngineContext) -> list[Estimate]:
     """One for each of these subscriptions, which are checked and not registered."""
     kind, vocabulary = part.kind, context.vocabulary
-    known = vocabulary.keys.numbers()
-    terms = vocabulary.encode(as_given(part.words))
-    table = WithinTable(vocabulary) if kind == Kind.WITHIN else PointTable(vocabulary, kind)
-    numbers = np.zeros(len(part.ids), dtype=np.int32)
-    given = part.given._replace(backfill=np.ones(numbers.size, dtype=bool))
-    slots = table.write(given, part.n_clauses, terms, numbers, 0, part.where)
-    dense = np.zeros(vocabulary.idf.size)
-    counts = [_count(kind, table, int(slot), context, dense) for slot in slots]
-    vocabulary.free(np.setdiff1d(vocabulary.keys.numbers(), known))
+    with vocabulary.trial():
+        terms = vocabulary.encode(as_given(part.words))
+        table = WithinTable(vocabulary) if kind == Kind.WITHIN else PointTable(vocabulary, kind)
+        numbers = np.zeros(len(part.ids), dtype=np.int32)
+        given = part.given._replace(backfill=np.ones(numbers.size, dtype=bool))
+        slots = table.write(given, part.n_clauses, terms, numbers, 0, part.where)
+        dense = np.zeros(vocabulary.idf.size)
+        counts = [_count(kind, table, int(slot), context, dense) for slot in slots]
     return [Estimate(n, _per_hour(n, context)) for n in counts]
 
 

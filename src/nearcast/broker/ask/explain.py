@@ -21,6 +21,7 @@ from nearcast.model.kinds import Kind
 from nearcast.model.query import MATCHES, MEASURES
 from nearcast.model.words import word_of_key
 from nearcast.space.distance import distance, ssim
+from nearcast.window.recency import faded
 from nearcast.window.window import is_live
 
 
@@ -225,5 +226,10 @@ def _kept(
     parts |= {"alpha": alpha, "ssim": place}
     if alpha < 1.0:
         parts["cos"] = (value - alpha * place) / (1.0 - alpha)
+    half_life = int(table.half_lives_of(np.array([slot], np.int32))[0])
+    if half_life:
+        clock = context.live.clock
+        parts["base"], parts["decay factor"] = value, float(faded(1.0, int(row["ts"]), clock, half_life))
+        value = float(faded(value, int(row["ts"]), clock, half_life))
     parts["score"] = value
     return True, value, f"in the result: score {value:.6g}"

@@ -8,15 +8,18 @@ import numpy as np
 
 from nearcast.broker.snapshots.references import Known, Mask, chain
 from nearcast.broker.snapshots.structure import require, spans, within
-from nearcast.columns.arena import Array, Longs, State, ranges
+from nearcast.columns.arena import Array, Longs, State, owned, ranges
 from nearcast.engines.blocks import N_CLASSES, USED, block_class, block_room, chain_length, cover_free, cover_taken
 from nearcast.engines.kept.layout import FREE_WAITING, N_BUFFERED, N_FREE_WAITING, N_TAKEN, N_TOUCHED, N_WAITING
 from nearcast.engines.nearest.aoiq import layout as ordered
 from nearcast.engines.nearest.grid import layout as grids
 from nearcast.engines.similar import layout as stamp
+from nearcast.engines.topk.dues import MOST_LEVEL
 from nearcast.engines.topk.layout import HIDDEN_BITS
 from nearcast.engines.within import layout as trees
 from nearcast.engines.within.arrays import class_of, class_room, cover_free_ranges
+from nearcast.engines.within.entries import count_clauses
+from nearcast.engines.within.leaf_block import rows_in_lines
 
 _RANKS = 2**31
 
@@ -67,6 +70,7 @@ def _check_results(kind: str, results: State, known: Known) -> None:
     asked = known.tables[kind]["rows"]["k"][: used.size][used]
     require(np.array_equal(buffers["k"][: used.size][used], asked), f"k of {what} differs")
     require(not buffers["touched"][: used.size][used].any(), f"{what} are not settled")
+    _check_fading(buffers, results["fading"], known.tables[kind]["half_lives"], np.flatnonzero(used), what)
     holders = buffers[buffers["block"] > 0]
     require(not buffers["n_entries"][buffers["block"] == 0].any(), f"{what} out of range")
     classes = holders["block"].astype(np.int64) - 1
@@ -85,10 +89,20 @@ def _check_results(kind: str, results: State, known: Known) -> None:
     require(counters[N_FREE_WAITING] == n_free, f"counts of {what} differ")
 
 
+def _check_fading(buffers: Array, fading: Array, half_lives: Longs, slots: Longs, what: str) -> None:
+    own = half_lives[slots] if half_lives.size else np.zeros(slots.size, dtype=np.int64)
+    require(np.array_equal(buffers["fades"][slots], own > 0), f"half-lives of {what} differ")
+    slots, own = slots[own > 0], own[own > 0]
+    within(slots, fading.size, f"half-lives of {what}")
+    require(np.array_equal(fading["half_life"][slots], own), f"half-lives of {what} differ")
+
+
 def _check_topk(engine: State, known: Known) -> None:
     index = engine["index"]
     lists, groups, postings, used = index["lists"], index["groups"], index["postings"], known.subscriptions["topk"]
     require(index["faces"].size >= _end(used), "faces are missing")
+    require(index["dues"].size >= engine["results"]["fading"].size, "floors that are due are missing")
+    within(index["dues"]["level"], MOST_LEVEL + 1, "floors that are due")
     rows, words = known.tables["topk"]["rows"][: used.size][used], known.tables["topk"]["words"]["terms"]
     within(words[ranges(rows["term_start"], rows["n_terms"])], lists.size, "words of topk")
     lists = lists[lists["n_groups"] != 0]
@@ -284,11 +298,13 @@ def _check_leaves(own: Array, pools: dict[str, Array], n_slots: int, known: Know
 
 def _check_within(engine: State, known: Known) -> None:
     tree = engine["tree"]
-    arrays, used = tree["arrays"], known.subscriptions["within"]
+    arrays = tree["arrays"]
     heads, nodes, parts, leaves = (arrays[name] for name in ("heads", "nodes", "parts", "leaves"))
-    held, listed = arrays["held"], arrays["listed"]
+    blocks, listed = arrays["bytes"], arrays["listed"]
+    n_lines = blocks.size // (4 * trees.INTS_PER_LINE)
+    require(blocks.size == 4 * trees.INTS_PER_LINE * n_lines, "entries of within are missing")
     sizes = {
-        trees.N_NODES: nodes.size, trees.N_PARTS: parts.size, trees.N_LEAVES: leaves.size, trees.N_HELD: held.size,
+        trees.N_NODES: nodes.size, trees.N_PARTS: parts.size, trees.N_LEAVES: leaves.size, trees.N_LINES: n_lines,
         trees.N_LISTED: listed.size,
     }  # fmt: skip
     require(all(heads[at] == size for at, size in sizes.items()) and parts.size > 0, "counts of the tree differ")
@@ -298,24 +314,10 @@ def _check_within(engine: State, known: Known) -> None:
     require(order["first"] < _RANKS, "ranks out of range")
     within(order["ranks"][order["ranks"] != trees.UNRANKED], order["first"], "ranks", order["lowest"])
     require(arrays["highs"].size == arrays["lines"].size == parts.size, "parts are missing")
-    require(arrays["sides"].shape[1] == held.size, "entries of within are missing")
-    require(arrays["words"].size == trees.N_STEERING * held.size, "entries of within are missing")
     in_nodes, in_leaves, hung = _walk(tree["shadow"], nodes, parts, leaves)
     own, last = nodes[in_nodes], leaves[in_leaves]
     _check_ranges(heads, parts["child"], trees.FREE_PARTS, *_part_ranges(own, tree["shadow"]), "parts")
-    rooms = _rooms(last["room"], class_room, trees.N_CLASSES)
-    starts, now = parts["start"][hung].astype(np.int64), parts["now"][hung]
-    require((now >= 0).all() and (now <= rooms).all(), "entries of within out of range")
-    _check_ranges(heads, held["slot"], trees.FREE_HELD, starts, rooms, "entries of within")
-    filled = ranges(starts, now)
-    within(held["slot"][filled], used.size, "entries of within")
-    require(used[held["slot"][filled]].all(), "entries of nobody")
-    words = arrays["words"].reshape(-1, trees.N_STEERING)
-    within(words[filled], known.terms.size, "words of within")
-    tags = held["tags"][filled]
-    within(tags >> trees.N_WORDS & trees.WORD_BITS, trees.N_STEERING + 1, "words of within")
-    asked, conditions = tags >> trees.CONDITION_BITS, known.tables["within"]["rows"]["condition"]
-    require(((asked == 0) | (asked == conditions[held["slot"][filled]])).all(), "conditions of within differ")
+    _check_leaf_blocks(heads, owned(blocks).view(np.int32), parts[hung], last["room"], known)
     listing = last["message_room"] != trees.NOTHING
     require(not last["n_messages"][~listing].any(), "lists of messages out of range")
     last = last[listing]
@@ -331,6 +333,31 @@ def _check_within(engine: State, known: Known) -> None:
     recent, n_words = tree["recent"], tree["recent"]["n_words"]
     within(n_words, recent["words"].shape[1] + 1, "recent messages")
     within(recent["words"], max(1, known.terms.size), "words of recent messages")
+
+
+def _check_leaf_blocks(heads: Longs, ints: Array, hung: Array, classes: Array, known: Known) -> None:
+    """What the blocks of leaves hold, below parts."""
+    lines, used = _rooms(classes, class_room, trees.N_CLASSES), known.subscriptions["within"]
+    starts, now = hung["start"].astype(np.int64), hung["now"]
+    _check_ranges(heads, ints[:: trees.INTS_PER_LINE], trees.FREE_LINES, starts, lines, "entries of within")
+    first = trees.INTS_PER_LINE * starts
+    n_alone, n_hashed, shape = (ints[first + at] for at in (trees.N_ALONE, trees.N_HASHED, trees.BLOCK_SHAPE))
+    rooms = np.array([int(rows_in_lines(int(n))) for n in np.unique(lines)], dtype=np.int64)
+    rooms = rooms[np.searchsorted(np.unique(lines), lines)]
+    require((shape >> trees.OPEN_BITS == rooms).all(), "entries of within out of range")
+    require((now == ints[first + trees.N_ROWS]).all() and (now <= rooms).all(), "entries of within out of range")
+    counted = (n_alone >= 0) & (n_hashed >= 0) & (n_alone.astype(np.int64) + n_hashed <= now)
+    require(counted.all(), "entries of within out of range")
+    slots = ints[ranges(first + trees.HEADER, now)]
+    within(slots, used.size, "entries of within")
+    require(used[slots].all(), "entries of nobody")
+    within(ints[first + trees.BLOCK_WORD][n_alone > 0], known.terms.size, "words of within")
+    known_ones = (n_alone + n_hashed).astype(np.int64)
+    several = ranges(first + trees.HEADER + known_ones, now - known_ones)
+    numbers = ints.view(np.uint8)[ranges(4 * (first + trees.HEADER + 2 * rooms) + known_ones, now - known_ones)]
+    table, counts = known.tables["within"], np.zeros(several.size, dtype=np.int64)
+    count_clauses(table["rows"], ints[several], table["clauses"]["clauses"], counts)
+    require((numbers < counts).all(), "clauses of within out of range")
 
 
 def _check_ranks(order: State) -> None:

@@ -18,6 +18,7 @@ from nearcast.columns.arena import Array, State, ranges
 from nearcast.columns.regions import BOX, CIRCLE, POLYGON
 from nearcast.columns.times import FOREVER
 from nearcast.model.expression import MAX_CLAUSES
+from nearcast.model.instant import LONGEST_MS
 from nearcast.model.kinds import LABELS
 from nearcast.text.key_kernels import (
     ARENA_DEAD,
@@ -207,6 +208,11 @@ def _check_points(kind: str, table: State, rows: Array, terms: Mask) -> None:
     within(rows["n_terms"], 2**31, f"words of {kind}", 1)
     within(rows["mode"], _MODES[kind], f"modes of {kind}")
     within(rows["k"], 2**31, f"k of {kind}", 0 if kind == "similar" else 1)
+    half_lives = table["half_lives"]
+    require(half_lives.size == 0 or kind == "topk", f"half-lives of {kind}")
+    known = half_lives.size == 0 or half_lives.size >= table["slots"]["capacity"]
+    require(known, f"half-lives of {kind} are missing")
+    within(half_lives, LONGEST_MS + 1, f"half-lives of {kind}")
 
 
 def _check_regions(table: State, rows: Array, words: Mask, terms: Mask) -> None:
@@ -270,6 +276,7 @@ def _check_index(index: State, n_messages: int, n_terms: int) -> None:
         ends = (starts + lengths)[filled][order]
         require((starts[filled][order][1:] >= ends[:-1]).all(), f"{pool} of segments overlap")
     require((segments["n_withdrawn"] >= 0).all(), "segments out of range")
+    require(index["times"].size == index["boxes"].size, "times of segments are missing")
     for segment in segments:
         own = {
             pool: index[pool][int(segment[f"{name}_start"]) :][: int(segment[f"n_{pool}"])]

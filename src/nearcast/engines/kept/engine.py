@@ -25,12 +25,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
-from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.message_table import MessageLayout, MessageTable
 from nearcast.columns.subscription_tables import PointLayout, PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats, net_kept
 from nearcast.engines.exact import NEAREST
 from nearcast.engines.kept.buffers import emit_changes, has_room, n_pending
-from nearcast.engines.kept.layout import N_CHANGES, N_TOUCHED, AsOf, ResultLayout
+from nearcast.engines.kept.layout import LINE, N_CHANGES, N_TOUCHED, AsOf, ResultLayout
 from nearcast.engines.kept.refill import SearchInput, refill_many, sort_for_locality
 from nearcast.engines.kept.results import Results
 from nearcast.engines.kept.skyband import STRATEGIES, Policy, is_short, offer, withdraw
@@ -39,6 +39,7 @@ from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.space import SpaceInput
 from nearcast.window.index.index import frame_of
 from nearcast.window.live import Steps
+from nearcast.window.recency import faded_rows
 
 DONE, SHORT, FIND_ROOM, FIND, FOLLOW = range(5)  # tasks, besides NEED_ROOM
 SEEKING, WITHDRAWING, LEAVING, FINDING, OFFERING, FILLING, EMITTING, ENDING = range(8)  # phases of an event
@@ -47,6 +48,9 @@ N_CURSOR = 4
 
 _FIRST_FOUND = 1024
 _SWEPT = 64  # buffers that are looked at for each event, or move, while the pool is swept
+_AHEAD = 6  # candidates between the steps of reading ahead
+_SOON = 2  # messages that leave, between the same steps
+_FETCHED = 6  # lines of the processor's cache that are fetched of a buffer
 _LONG = 64  # subscriptions that are worth sorting before they are evaluated
 
 
@@ -76,7 +80,11 @@ def leave_expired(batch: BatchInput, cursor: Longs, results: ResultLayout, polic
     as_of = AsOf(event, steps.lasts[event], steps.clocks[event])
     first = steps.expired_start[event]
     while cursor[POSITION] < steps.expired_start[event + 1] - first:
-        message = steps.expired[first + cursor[POSITION]]
+        at = first + cursor[POSITION]
+        message = steps.expired[at]
+        if at + 2 * _SOON < steps.expired.size:  # those of the events to come
+            prefetch(results.heads, steps.expired[at + 2 * _SOON])
+            prefetch(results.waiting, results.heads[steps.expired[at + _SOON]] - 1)
         fetch_waiting(results, subscriptions.rows, messages.rows, message)
         if not leave(results, subscriptions, messages.rows, message, as_of, policy):
             return False
@@ -100,12 +108,24 @@ def note_found(cursor: Longs, n: int) -> None:
 
 @kernel
 def fetch_found(cursor: Longs, found: Found, results: ResultLayout, policy: Policy) -> None:
-    """Have read ahead what the next candidates will touch."""
-    if cursor[POSITION] + 2 < cursor[N_FOUND]:
-        prefetch(results.entries, results.buffers[found.slots[cursor[POSITION] + 1]].start)
-        prefetch(results.buffers, found.slots[cursor[POSITION] + 2])
+    """Have read ahead what the next candidates will touch: what names other places first, then these.
+
+    A buffer is read from its last entry on, up to where a newcomer belongs.
+    """
+    slots, buffers, at, n = found.slots, results.buffers, cursor[POSITION], cursor[N_FOUND]
+    first = at + 2 * _AHEAD
+    if at == 0:
+        for i in range(min(first, n)):
+            prefetch(buffers, slots[i])
+    if first < n:
+        prefetch(buffers, slots[first])
         if policy.spare:
-            prefetch(results.watched, found.slots[cursor[POSITION] + 2])
+            prefetch(results.watched, slots[first])
+    if at + _AHEAD < n:
+        buffer = buffers[slots[at + _AHEAD]]
+        last = buffer.start + buffer.n_entries
+        for entry in range(last, max(buffer.start, last - _FETCHED * LINE) - 1, -LINE):
+            prefetch(results.entries, entry)
 
 
 @kernel
@@ -118,7 +138,7 @@ def withdraw_found(batch: BatchInput, cursor: Longs, found: Found, results: Resu
         slot = found.slots[cursor[POSITION]]
         if not has_room(results, slot):
             return False
-        withdraw(results, slot, message, event)
+        withdraw(results, batch.messages.rows, slot, message, event)
         cursor[POSITION] += 1
     as_of = AsOf(event, batch.steps.lasts[event], batch.steps.clocks[event])
     return leave(results, batch.subscriptions, batch.messages.rows, message, as_of, policy)
@@ -220,7 +240,7 @@ class KeptEngine(ABC):
         return self._dense
 
     def insert(self, slots: Ints) -> None:
-        self.results.open(slots, self.table.rows["k"][slots])
+        self.results.open(slots, self.table.rows["k"][slots], self.table.half_lives_of(slots))
 
     def remove(self, slots: Ints) -> None:
         self.results.close(slots)
@@ -244,6 +264,20 @@ class KeptEngine(ABC):
                 self._grow(cursor)
         self.results.maintain(_SWEPT * steps.arrivals.size)
         return net_kept(self._changes(), steps)
+
+    def who_wants(self, messages: MessageTable, steps: Steps) -> tuple[Ints, Floats]:
+        if not len(self.table):
+            return np.zeros(0, np.int32), np.zeros(0)
+        return self._find(
+            BatchInput(
+                steps, messages.layout, self.table.layout, self.context.space.kernel_input,
+                self.context.vocabulary.idf, self._scratch(),
+            )
+        )  # fmt: skip
+
+    @abstractmethod
+    def _find(self, batch: BatchInput) -> tuple[Ints, Floats]:
+        """Who may want, or hold, the arrival of the first event, as floors are now, and how they rank it."""
 
     def _begin(self) -> None:
         """Start a batch."""
@@ -334,7 +368,12 @@ class KeptEngine(ABC):
 
     def result(self, slot: int) -> tuple[Ints, Floats]:
         messages, ranks = self.results.result(slot)
-        return messages, self._scores(ranks)
+        scores = self._scores(ranks)
+        if self.table.fades:
+            half_lives = self.table.half_lives_of(np.full(messages.size, slot, np.int32))
+            ts = self.context.live.table.layout.rows["ts"][messages]
+            scores = faded_rows(scores, ts, self.context.live.clock, half_lives)
+        return messages, scores
 
     def mark_messages(self, held: Array) -> None:
         self.results.mark_messages(self.table.used_slots, held)

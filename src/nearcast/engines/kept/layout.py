@@ -1,7 +1,8 @@
 """Results that are kept, as arrays: buffers, their entries, who waits for which message, and counters.
 
 `rank` is larger for better messages: the score of TopK, minus the distance of Nearest. Equal ranks: the newer message
-is better.
+is better. Where scores **fade**, the rank is the score before it does; messages are compared by the keys that
+`window/recency.py` defines, and floors are keys.
 """
 
 from __future__ import annotations
@@ -11,13 +12,19 @@ from typing import NamedTuple
 from nearcast.columns.arena import Array, Ints, Longs, record
 
 BUFFER = record(
-    ("floor", "f8"),  # rank that a message must reach to be kept; -inf when complete
-    ("dropped", "f8"),  # best rank that was dropped as dominated since the last evaluation; -inf for none
+    ("floor", "f8"),  # rank that a message must reach to be kept, or the mantissa of its key; -inf when complete
+    ("dropped", "f8"),  # the same of the best that was dropped as dominated since the last evaluation; -inf for none
     ("start", "i4"),  # first entry in the pool
     ("n_entries", "i4"),
     ("k", "i4"),
     ("block", "u1"),  # size class of the block that its entries lie in, plus 1; 0 for none
     ("touched", "u1"),  # in the event under way: TOUCHED if it changed, MOVED if its floor did
+    ("fades", "u1"),  # 1 if its scores fade: `fading` says more
+)
+FADING = record(
+    ("half_life", "i8"),  # milliseconds
+    ("floor", "i8"),  # exponents of the floor and of what was dropped
+    ("dropped", "i8"),
 )
 WATCHED = record(
     ("oldest", "i4"),  # the watched message that was the oldest, plus 1; 0 for none
@@ -60,6 +67,7 @@ class ResultLayout(NamedTuple):
 
     buffers: Array  # BUFFER[n_slots]
     watched: Array  # WATCHED[n_slots]; nothing where no message leaves
+    fading: Array  # FADING[n_slots]; nothing while nobody's scores fade
     entries: Array  # ENTRY[]: the pool of buffers
     blocks: Longs  # int64[N_HEADS]: which of it is free, see blocks.py
     above: Longs  # int64[N_HEADS]: the same beyond a boundary, which stands first, see compaction.py

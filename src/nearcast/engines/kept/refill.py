@@ -78,7 +78,8 @@ def refill_many(
         else:
             mode = ALL if row.mode == ALL_WORDS else ANY
             mark(words, row.term_start, row.n_terms, dense)
-        question = Question(mode, row.x, row.y, limit, alpha, norm, row.condition, conditions)
+        half_life = int(results.fading[slot].half_life) if results.buffers[slot].fades else 0
+        question = Question(mode, row.x, row.y, limit, alpha, norm, row.condition, conditions, half_life)
         moment = Moment(as_of.last, as_of.clock, policy.newest, row.since)
         n = 0
         if n_live > 0:

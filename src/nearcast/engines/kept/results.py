@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Floats, Ints, State, ranges, with_room
+from nearcast.columns.arena import Array, Floats, Ints, Longs, State, ranges, with_room
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.times import FOREVER
 from nearcast.engines.blocks import N_CLASSES, N_HEADS, USED, block_class, block_room
@@ -17,6 +17,7 @@ from nearcast.engines.kept.layout import (
     BUFFER,
     CHANGE,
     ENTRY,
+    FADING,
     LIFETIME,
     N_BUFFERED,
     N_CHANGES,
@@ -40,6 +41,7 @@ from nearcast.engines.kept.layout import (
 from nearcast.engines.kept.skyband import Policy, buffer_limit, replace
 from nearcast.window.expiries import UNLIMITED
 from nearcast.window.index.heaps import BEST
+from nearcast.window.recency import keys_of
 
 _FIRST_ROOM = 64
 _MOST_FREE = 32  # the pool is swept when more than one in this many of its entries is in a free block
@@ -55,6 +57,7 @@ class Results:
         self._n_slots = 0
         self._buffers = np.zeros(0, dtype=BUFFER)
         self._watched = np.zeros(0, dtype=WATCHED)
+        self._fading = np.zeros(0, dtype=FADING)
         self._entries = np.zeros(_FIRST_ROOM, dtype=ENTRY)
         self._blocks = np.zeros(N_HEADS, dtype=np.int64)
         self._above = np.zeros(N_HEADS, dtype=np.int64)
@@ -71,8 +74,8 @@ class Results:
     @property
     def layout(self) -> ResultLayout:
         return ResultLayout(
-            self._buffers, self._watched, self._entries, self._blocks, self._above, self._heads, self._waiting,
-            self._changes, self._touched, self.counters,
+            self._buffers, self._watched, self._fading, self._entries, self._blocks, self._above, self._heads,
+            self._waiting, self._changes, self._touched, self.counters,
         )  # fmt: skip
 
     def make_room(self, n_slots: int, n_messages: int, n_entries: int, n_changes: int, n_waiting: int = 0) -> None:
@@ -111,13 +114,18 @@ class Results:
             wanted += int(n) * int(block_room(block_class(initial_room(longest))))
         self.make_room(0, 0, wanted, 0)
 
-    def open(self, slots: Ints, k: Ints) -> None:
+    def open(self, slots: Ints, k: Ints, half_lives: Longs) -> None:
         """Start empty buffers that are complete: there is nothing yet that they leave out."""
         self._n_slots = max(self._n_slots, int(slots.max(initial=-1)) + 1)
         self.make_room(self._n_slots, 0, 0, 0)
         fresh = np.zeros(slots.size, dtype=BUFFER)
-        fresh["floor"], fresh["dropped"], fresh["k"] = -np.inf, -np.inf, k
+        fresh["floor"], fresh["dropped"], fresh["k"], fresh["fades"] = -np.inf, -np.inf, k, half_lives > 0
         self._buffers[slots] = fresh
+        if half_lives.any():
+            self._fading = with_room(self._fading, self._n_slots)
+        if self._fading.size:
+            fades = half_lives > 0
+            self._fading["half_life"][slots[fades]] = half_lives[fades]
 
     def close(self, slots: Ints) -> None:
         """Forget the buffers of subscriptions that end."""
@@ -244,14 +252,25 @@ class Results:
             assert not buffer["touched"]
             assert (sequences > 0).all()
             assert entries["stamp"].tolist() == [stamp_of(at, self.policy.newest) for at in sequences.tolist()]
-            assert (np.lexsort((-sequences, -entries["rank"])) == np.arange(entries.size)).all()
+            exponents, mantissas = self._keys(slot, buffer, entries, messages)
+            order = np.lexsort((-sequences, -mantissas, -exponents))
+            assert (order == np.arange(entries.size)).all()
             assert (entries["mark"] & 1 == (np.arange(entries.size) < buffer["k"])).all()
             assert (entries["mark"] >> 1 < buffer["k"]).all()
-            assert (entries["rank"] >= buffer["floor"]).all()
+            if buffer["floor"] > -np.inf:
+                floor = self._fading["floor"][slot] if buffer["fades"] else 0
+                above = (exponents > floor) | ((exponents == floor) & (mantissas >= buffer["floor"]))
+                assert above.all()
             if self.policy.spare:
                 self._check_watched(slot, messages, entries["message"], waiting)
             else:
                 assert buffer["floor"] == (entries["rank"][-1] if entries.size == buffer["k"] else -np.inf)
+
+    def _keys(self, slot: int, buffer: Array, entries: Array, messages: MessageLayout) -> tuple[Longs, Floats]:
+        """What the entries of a buffer are compared by."""
+        half_life = self._fading["half_life"][slot] if buffer["fades"] else 0
+        ts = messages.rows["ts"][entries["message"]]
+        return keys_of(entries["rank"].copy(), ts, np.full(entries.size, half_life, dtype=np.int64))
 
     def _n_free(self) -> int:
         """Entries in free blocks."""
@@ -310,6 +329,7 @@ class Results:
         rest = (
             self._buffers[: self._n_slots],
             self._watched[: self._n_slots],
+            self._fading[: self._n_slots],
             self._blocks,
             self._above,
             self._heads,
@@ -325,6 +345,7 @@ class Results:
         return {
             "buffers": self._buffers[: self._n_slots],
             "watched": self._watched[: self._n_slots],
+            "fading": self._fading,
             "entries": self._entries[: self._blocks[USED]],
             "blocks": self._blocks,
             "heads": self._heads,
@@ -334,5 +355,5 @@ class Results:
 
     def load(self, state: State) -> None:
         self._buffers, self._watched, self._n_slots = state["buffers"], state["watched"], state["buffers"].size
-        self._entries, self._heads = state["entries"], state["heads"]
+        self._fading, self._entries, self._heads = state["fading"], state["entries"], state["heads"]
         self._blocks, self._waiting, self.counters = state["blocks"], state["waiting"], state["counters"]

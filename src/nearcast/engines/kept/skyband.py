@@ -26,7 +26,6 @@ from nearcast.engines.kept.buffers import (
     drop,
     emit,
     initial_room,
-    move_floor,
     move_to_larger,
     new_block,
     room_of,
@@ -35,6 +34,14 @@ from nearcast.engines.kept.buffers import (
     touch,
 )
 from nearcast.engines.kept.layout import MOST_MARK, N_BUFFERED, N_KEPT, N_OFFERED, N_SHRUNK, N_WITHDRAWN, ResultLayout
+from nearcast.engines.kept.recency import (
+    first_beaten,
+    forget_floor,
+    move_floor_to,
+    note_dropped,
+    raise_above_dropped,
+    reaches_floor,
+)
 from nearcast.engines.kept.watch import watch_first, watch_newcomer
 from nearcast.errors import InvalidInput
 from nearcast.jit import kernel
@@ -48,13 +55,11 @@ _LEAST_SPARE = 8  # spare entries that even a result of one message has
 _RATIO_ROOM = 4  # times k: the most that the strategy RATIO keeps
 _STEPS = 16  # in which the cost model looks for its minimum
 # What a message that comes or goes costs apart from its passage through a buffer, and an evaluation apart from its
-# search, in steps through a buffer of 10 ns: 131,072 subscriptions over a million messages took 57 us for 3.6 buffers
-# entered and 3.2 left (2026-11-16). An evaluation weighs far more than it takes, as everybody waits for it: while 5,000
-# messages turned over twice under as many subscriptions there were 380 by a weight of 40, which keeps the sum of costs
-# low, and 29 by this one; 3 with kmax, 700 with Skyband.
-_UPKEEP = 800
+# search, in steps through a buffer of 10 ns: 0.6 us with five million subscriptions (2026-11-18). An evaluation weighs
+# more than it takes: everybody waits for it, and messages do not come as evenly as the model has it.
+_UPKEEP = 60
 _EVALUATION = 10_000
-_WEIGHT = 2000
+_WEIGHT = 4
 
 
 class Policy(NamedTuple):
@@ -136,7 +141,7 @@ def worth_keeping(k: int, most: int, cost: float) -> int:
 
 
 @kernel
-def drop_beaten(results: ResultLayout, slot: int, event: int) -> None:
+def drop_beaten(results: ResultLayout, rows: Array, slot: int, event: int) -> None:
     """Drop what never enters the result.
 
     Paper: [SKYPE] section 6.1, definitions 7 and 8.
@@ -145,19 +150,20 @@ def drop_beaten(results: ResultLayout, slot: int, event: int) -> None:
     for position in range(buffer.n_entries - 1, buffer.k - 1, -1):
         entry = results.entries[buffer.start + position]
         if entry.mark >> 1 >= buffer.k:
-            buffer.dropped = max(buffer.dropped, entry.rank)
+            note_dropped(results, rows, slot, entry.rank, entry.message)
             drop(results, slot, position, event)
 
 
 @kernel
-def shrink(results: ResultLayout, slot: int, event: int, policy: Policy) -> None:
+def shrink(results: ResultLayout, rows: Array, slot: int, event: int, policy: Policy) -> None:
     """Drop the worst of a buffer that is too long, which raises the floor."""
     buffer = results.buffers[slot]
     results.counters[N_SHRUNK] += 1
     kept = buffer_limit(buffer.k, policy)
     if policy.strategy != KMAX:
         kept -= max(1, (kept - buffer.k) // 4)
-    move_floor(results, slot, results.entries[buffer.start + kept].rank)
+    first = results.entries[buffer.start + kept]
+    move_floor_to(results, rows, slot, first.rank, first.message)
     while buffer.n_entries > kept:
         drop(results, slot, buffer.n_entries - 1, event)
 
@@ -186,7 +192,7 @@ def offer(
     counters = results.counters
     counters[N_OFFERED] += 1
     buffer = results.buffers[slot]
-    if rank < buffer.floor:
+    if not reaches_floor(results, messages.rows, slot, rank, message):
         return
     if not policy.spare and buffer.n_entries == buffer.k:
         drop(results, slot, buffer.n_entries - 1, event)
@@ -198,7 +204,9 @@ def offer(
     until = rows[message].expires_at
     counts = policy.drops
     beaten = False
-    while at > start and entries[at - 1].rank <= rank:
+    fades = buffer.fades != 0
+    place = start + first_beaten(results, rows, slot, rank, message) if fades else 0
+    while at > start and (at > place if fades else entries[at - 1].rank <= rank):
         entries[at] = entries[at - 1]
         entry = entries[at]
         if counts and (until == FOREVER or rows[entry.message].expires_at <= until):
@@ -218,33 +226,32 @@ def offer(
     touch(results, slot)
     if not policy.spare:
         if buffer.n_entries == buffer.k:
-            move_floor(results, slot, entries[start + buffer.k - 1].rank)
+            last = entries[start + buffer.k - 1]
+            move_floor_to(results, rows, slot, last.rank, last.message)
         return
     watch_newcomer(results, rows, slot, message, policy)
     if beaten:
-        drop_beaten(results, slot, event)
+        drop_beaten(results, rows, slot, event)
     if buffer.n_entries > buffer_limit(buffer.k, policy):
-        shrink(results, slot, event, policy)
+        shrink(results, rows, slot, event, policy)
 
 
 @kernel
-def give_up_dropped(results: ResultLayout, slot: int, event: int) -> None:
+def give_up_dropped(results: ResultLayout, rows: Array, slot: int, event: int) -> None:
     """Raise the floor of a buffer above all that was dropped as dominated; nothing is lacking then.
 
     Each of those was dominated by k entries at least, so that it stands behind the k-th, if there are as many.
     """
     buffer = results.buffers[slot]
     if buffer.n_entries >= buffer.k:
-        floor = min(buffer.dropped, results.entries[buffer.start + buffer.k - 1].rank)
-        if floor > buffer.floor:
-            move_floor(results, slot, floor)
-        while buffer.n_entries > buffer.k and results.entries[buffer.start + buffer.n_entries - 1].rank <= floor:
+        n_left = raise_above_dropped(results, rows, slot)
+        while buffer.n_entries > n_left:
             drop(results, slot, buffer.n_entries - 1, event)
     buffer.dropped = -np.inf
 
 
 @kernel
-def withdraw(results: ResultLayout, slot: int, message: int, event: int) -> None:
+def withdraw(results: ResultLayout, rows: Array, slot: int, message: int, event: int) -> None:
     """Take a message that is withdrawn out of a subscription's buffer, if it is there; `has_room` must hold.
 
     Every message that was dropped has k entries that dominate it: those that did and were dropped themselves had as
@@ -257,7 +264,7 @@ def withdraw(results: ResultLayout, slot: int, message: int, event: int) -> None
     if position == buffer.n_entries:
         return
     if buffer.dropped > -np.inf:
-        give_up_dropped(results, slot, event)
+        give_up_dropped(results, rows, slot, event)
     if position < buffer.n_entries:
         drop(results, slot, position, event)
     results.counters[N_WITHDRAWN] += 1
@@ -287,11 +294,11 @@ def n_to_keep(k: int, best: Array, cost: float, policy: Policy) -> int:
 
 
 @kernel
-def keep_skyband(best: Array, lifetimes: Array, messages: Any, k: int, policy: Policy) -> tuple[int, float]:
+def keep_skyband(best: Array, lifetimes: Array, messages: Any, k: int, policy: Policy) -> Any:
     """Move the messages that may enter the result to the front of `best`, best first.
 
-    Returns how many those are, and the best rank of the others, -inf if there are none. Writes beside them, to
-    `lifetimes`, by how many each is outlived.
+    Returns how many those are, and the rank and the slot of the best of the others, -inf if there are none. Writes
+    beside them, to `lifetimes`, by how many each is outlived.
 
     Paper: [SKYPE] section 6.1, algorithm 2, line 6.
     """
@@ -306,14 +313,14 @@ def keep_skyband(best: Array, lifetimes: Array, messages: Any, k: int, policy: P
                 if lifetimes[j].expires_at >= until and (best[j].sequence > sequence or policy.newest == UNLIMITED):
                     n_outliving += 1
             lifetimes[i].n_outliving = n_outliving
-    n_kept, dropped = 0, -np.inf
+    n_kept, dropped, message = 0, -np.inf, np.int64(-1)
     for i in range(n):
         if lifetimes[i].n_outliving < k:
             best[n_kept], lifetimes[n_kept] = best[i], lifetimes[i]
             n_kept += 1
-        else:
-            dropped = max(dropped, best[i].key)
-    return n_kept, dropped
+        elif message < 0:
+            dropped, message = best[i].key, np.int64(best[i].slot)
+    return n_kept, dropped, message
 
 
 @kernel
@@ -340,9 +347,14 @@ def replace(
     """
     buffer = results.buffers[slot]
     n_kept = n_to_keep(buffer.k, best, cost, policy)
-    floor = best[n_kept - 1].key if n_kept > 0 else -np.inf
-    n_kept, dropped = keep_skyband(best[: abs(n_kept)], lifetimes, messages, buffer.k, policy)
-    buffer.dropped = dropped
+    if n_kept > 0:
+        move_floor_to(results, messages.rows, slot, best[n_kept - 1].key, best[n_kept - 1].slot)
+    else:
+        forget_floor(results, slot)
+    n_kept, dropped, message = keep_skyband(best[: abs(n_kept)], lifetimes, messages, buffer.k, policy)
+    buffer.dropped = -np.inf
+    if message >= 0:
+        note_dropped(results, messages.rows, slot, dropped, message)
     size_class = class_to_take(results, initial_room(n_kept))
     start = new_block(results, size_class)
     for i in range(n_kept):
@@ -362,7 +374,6 @@ def replace(
     results.counters[N_BUFFERED] += n_kept - buffer.n_entries
     take_entries(results, slot, start, size_class)
     buffer.n_entries = n_kept
-    move_floor(results, slot, floor)
     if policy.spare:
         watch_first(results, messages.rows, slot, policy)
     touch(results, slot)

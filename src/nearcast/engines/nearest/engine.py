@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Floats, Ints, Longs, State, with_room
+from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import EngineContext, Stats
 from nearcast.engines.exact import ALL_WORDS, NEAREST
-from nearcast.engines.kept.engine import DONE, STEP, BatchInput, KeptEngine, policy_of
+from nearcast.engines.kept.engine import DONE, STEP, BatchInput, Found, KeptEngine, policy_of
 from nearcast.engines.kept.layout import AsOf
 from nearcast.engines.nearest.aoiq import AoiqTree
 from nearcast.engines.nearest.aoiq.layout import EventRange
@@ -27,11 +28,13 @@ from nearcast.engines.nearest.batch import (
     add_extras,
     redraw_boxes,
     take_events,
+    verify_candidates,
 )
 from nearcast.engines.nearest.grid import GridPyramid
 from nearcast.engines.nearest.search_range import FILED
 from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.jit import NEED_ROOM
+from nearcast.window.live import Steps
 
 _MOST_EVENTS = 1024  # of a candidate batch
 _PAIRS = 1 << 16  # room for candidates of a batch, unless one event has more
@@ -157,14 +160,27 @@ class NearestEngine(KeptEngine):
 
     def _find_holders(self, batch: BatchInput, events: EventRange) -> Longs:
         """Who may hold what is withdrawn in these events: pairs, in order."""
-        steps, messages = batch.steps.of_withdrawn(), batch.messages
+        return np.sort(self._pairs_of(batch.steps.of_withdrawn(), batch.messages, events))
+
+    def _pairs_of(self, steps: Steps, messages: MessageLayout, events: EventRange) -> Longs:
+        """Candidates of all these events, in the array that is there for them."""
         while True:
             done, n = self.any_word.find(self.filed, steps, *events, messages, self._pairs)
             if done == events[1]:
                 break
             self._pairs = np.empty(2 * self._pairs.size, dtype=np.int64)
         self._pairs, n = self.all_words.find(self.filed, steps, events, messages, self._pairs, n)
-        return np.sort(self._pairs[:n])
+        return self._pairs[:n]
+
+    def _find(self, batch: BatchInput) -> tuple[Ints, Floats]:
+        if self.all_words.n_filed:
+            self.all_words.ensure_terms(self.context.vocabulary.capacity)
+        arrivals = batch.steps.arrivals
+        slots = np.unique(self._pairs_of(batch.steps, batch.messages, EventRange(0, 1))).astype(np.int32)
+        found = Found(slots, np.empty(slots.size))
+        n = verify_candidates(batch, 0, int(arrivals[0]), slots.size, self.results.layout, found)
+        self._n_verified += slots.size
+        return slots[:n], found.ranks[:n]
 
     def close_batch(self) -> None:
         """After a batch, let the indexes follow the ranges that have changed in it."""

@@ -14,7 +14,10 @@ from nearcast.window.index.query import ALL, ANY, BY_SCORE, Moment, Question
 def best_live(
     kind: int, table: PointTable, slot: int, limit: int, context: EngineContext, last: int, clock: int
 ) -> tuple[Ints, Floats]:
-    """The `limit` best live messages of a TopK or Nearest subscription as of (last, clock), with their ranks."""
+    """The `limit` best live messages of a TopK or Nearest subscription as of (last, clock), with their ranks.
+
+    Ranks are scores before they fade.
+    """
     layout = table.layout
     row = layout.rows[slot]
     start, n_terms = int(row["term_start"]), int(row["n_terms"])
@@ -25,7 +28,9 @@ def best_live(
     moment = Moment(last, clock, live.limits.newest, int(row["since"]))
     mode = BY_SCORE if kind == TOPK else ALL if row["mode"] == ALL_WORDS else ANY
     wanted = int(row["condition"]), layout.conditions
-    question = Question(mode, float(row["x"]), float(row["y"]), min(limit, len(live.table)), 0.0, 1.0, *wanted)
+    half_life = int(table.half_lives_of(np.array([slot], np.int32))[0])
+    place, k = (float(row["x"]), float(row["y"])), min(limit, len(live.table))
+    question = Question(mode, *place, k, 0.0, 1.0, *wanted, half_life)
     if kind == TOPK:
         scale = layout.scales[slot]
         question = question._replace(alpha=float(scale["alpha"]), norm=float(scale["norm"]))

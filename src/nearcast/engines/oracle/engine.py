@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State
-from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.message_table import MessageLayout, MessageTable
 from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats, net_matches
-from nearcast.engines.kept.engine import BatchInput, KeptEngine
+from nearcast.engines.kept.engine import BatchInput, Found, KeptEngine
 from nearcast.engines.kept.layout import AsOf
 from nearcast.engines.live_search import LiveSearch, matching_similar, matching_within
 from nearcast.engines.oracle.best_live import best_live
-from nearcast.engines.oracle.match import Matches, match_similar, match_within, take_events
+from nearcast.engines.oracle.match import Matches, find_everyone, match_similar, match_within, take_events
 from nearcast.space.space import SpaceInput
 from nearcast.window.live import Steps
 
@@ -46,13 +46,14 @@ class _NotifierOracle:
         return self.context.space.kernel_input
 
     def publish(self, steps: Steps) -> Changes:
-        matched = self._matches(steps)
+        table = self.context.live.table
+        matched = self._matches(steps, table)
         if not steps.withdrawn.size:
             return matched
-        held, sequences = self._matches(steps.of_withdrawn()), self.context.live.table.layout.rows["sequence"]
-        return net_matches(held, matched, self.table.rows["since"], sequences)
+        held = self._matches(steps.of_withdrawn(), table)
+        return net_matches(held, matched, self.table.rows["since"], table.layout.rows["sequence"])
 
-    def _matches(self, steps: Steps) -> Changes:
+    def _matches(self, steps: Steps, told: MessageTable) -> Changes:
         """Who matches the arrivals, all as ``+``."""
         table = self.table
         n_arrivals = int((steps.arrivals >= 0).sum()) if len(table) else 0
@@ -61,7 +62,7 @@ class _NotifierOracle:
         size = max(_BATCH_ROOM, 2 * table.slots.capacity)
         room = Matches(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size))
         vocabulary = self.context.vocabulary
-        messages, arrivals = self._rows_of(steps.arrivals)
+        messages, arrivals = self._rows_of(told, steps.arrivals)
         own = steps._replace(arrivals=arrivals)
         found: list[tuple[Ints, Ints, Floats]] = []
         event = 0
@@ -75,9 +76,13 @@ class _NotifierOracle:
         self._n_matched += events.size
         return Changes(events, slots, steps.arrivals[events], np.ones(events.size, np.int32), scores)
 
-    def _rows_of(self, arrivals: Ints) -> tuple[MessageLayout, Ints]:
+    def who_wants(self, messages: MessageTable, steps: Steps) -> tuple[Ints, Floats]:
+        found = self._matches(steps, messages) if len(self.table) else NO_CHANGES
+        return found.slots, found.scores
+
+    def _rows_of(self, table: MessageTable, arrivals: Ints) -> tuple[MessageLayout, Ints]:
         """Rows of messages, and where each of them stands."""
-        return self.context.live.table.layout, arrivals
+        return table.layout, arrivals
 
     def insert(self, slots: Ints) -> None:
         """Nothing is filed: every subscription is tried."""
@@ -121,8 +126,8 @@ class WithinOracle(_NotifierOracle):
     def __init__(self, table: WithinTable, context: EngineContext) -> None:
         super().__init__(table, context, match_within, matching_within)
 
-    def _rows_of(self, arrivals: Ints) -> tuple[MessageLayout, Ints]:
-        return self.context.live.table.with_patterns(arrivals)
+    def _rows_of(self, table: MessageTable, arrivals: Ints) -> tuple[MessageLayout, Ints]:
+        return table.with_patterns(arrivals)
 
 
 class SimilarOracle(_NotifierOracle):
@@ -148,6 +153,11 @@ class KeptOracle(KeptEngine):
     def publish(self, steps: Steps) -> Changes:
         self._n_tried += int((steps.arrivals >= 0).sum()) * len(self.table)
         return super().publish(steps)
+
+    def _find(self, batch: BatchInput) -> tuple[Ints, Floats]:
+        found = Found(np.zeros(self.table.rows.size, np.int32), np.zeros(self.table.rows.size))
+        n = find_everyone(self.kind, batch, 0, int(batch.steps.arrivals[0]), found)
+        return found.slots[:n], found.ranks[:n]
 
     def refill(self, slots: Ints, as_of: AsOf) -> None:
         messages, context = self.context.live.table.layout, self.context

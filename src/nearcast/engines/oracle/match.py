@@ -88,6 +88,23 @@ def match_similar(
 
 
 @kernel
+def rank_one(kind: int, batch: BatchInput, event: int, message_slot: int, slot: int) -> Any:
+    """How a subscription ranks a message whose words are scattered, or NO_MATCH."""
+    subscriptions = batch.subscriptions
+    row = subscriptions.rows[slot]
+    if row.expires <= batch.steps.clocks[event]:
+        return NO_MATCH
+    if not shares_word(subscriptions.terms, row.term_start, row.n_terms, batch.dense):
+        return NO_MATCH
+    if row.condition != NO_CONDITION and not satisfies(
+        subscriptions.conditions, row.condition, batch.messages.fields, message_slot
+    ):
+        return NO_MATCH
+    message = batch.messages.rows[message_slot]
+    return rank(kind, subscriptions, slot, message, batch.space, batch.idf, batch.dense)
+
+
+@kernel
 def find_everyone(kind: int, batch: BatchInput, event: int, message_slot: int, found: Any) -> Any:
     """Write every subscription that shares words with a message, as it asks for, and how it ranks the message.
 
@@ -100,18 +117,25 @@ def find_everyone(kind: int, batch: BatchInput, event: int, message_slot: int, f
     n = 0
     scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
     for slot in range(subscriptions.rows.size):
-        row = subscriptions.rows[slot]
-        if row.expires <= batch.steps.clocks[event]:
-            continue
-        if not shares_word(subscriptions.terms, row.term_start, row.n_terms, dense):
-            continue
-        if row.condition != NO_CONDITION and not satisfies(
-            subscriptions.conditions, row.condition, messages.fields, message_slot
-        ):
-            continue
-        value = rank(kind, subscriptions, slot, message, batch.space, idf, dense)
+        value = rank_one(kind, batch, event, message_slot, slot)
         if value != NO_MATCH:
             found.slots[n], found.ranks[n] = slot, value
+            n += 1
+    gather(messages.terms, message.term_start, message.n_terms, dense)
+    return n
+
+
+@kernel
+def find_among(kind: int, batch: BatchInput, event: int, message_slot: int, slots: Ints, found: Any) -> Any:
+    """The same of these subscriptions alone; `found` has room for all of them."""
+    messages, idf, dense = batch.messages, batch.idf, batch.dense
+    message = messages.rows[message_slot]
+    n = 0
+    scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
+    for i in range(slots.size):
+        value = rank_one(kind, batch, event, message_slot, slots[i])
+        if value != NO_MATCH:
+            found.slots[n], found.ranks[n] = slots[i], value
             n += 1
     gather(messages.terms, message.term_start, message.n_terms, dense)
     return n

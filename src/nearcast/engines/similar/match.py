@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nearcast.columns.arena import Ints, Longs
 from nearcast.columns.scores import gather, scatter
 from nearcast.engines.similar.candidates import VERIFY, filter_by_levels, read_lists
 from nearcast.engines.similar.layout import (
@@ -31,8 +32,10 @@ from nearcast.engines.similar.region_tree import inside, nearest_similarity
 from nearcast.engines.similar.verify import filter_by_place, verify_candidates
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import HAVERSINE, cos_lat, wrap
-from nearcast.space.hilbert import squared_limit, to_point
+from nearcast.space.hilbert import CURVE_BITS, grid_line, hilbert, squared_limit, to_point
 from nearcast.text.similarity import WEIGHTED
+
+_DROPPED_BITS = 2 * CURVE_BITS - 31  # of a position along the curve: the rest fits above an event
 
 
 @kernel
@@ -100,17 +103,35 @@ def visit_tree(
 
 
 @kernel
-def match_steps(
-    steps: Any, first: int, given: MatchInput, index: StampLayout, scratch: StampScratch, out: Matches
-) -> tuple[int, int]:
-    """Write who matches the arrivals from event `first` on; returns the event to continue with and the number written.
+def place_keys(steps: Any, messages: Any, frame: Any, keys: Longs) -> int:
+    """Write a key for each arrival that sorts them along a curve through the space, with its event in the low half.
 
-    Stops at the event for which there is no room; what was counted for it is taken back.
+    Returns how many there are.
     """
     n = 0
-    for event in range(first, steps.arrivals.size):
+    for event in range(steps.arrivals.size):
         if steps.arrivals[event] < 0:
             continue
+        message = messages.rows[steps.arrivals[event]]
+        x = wrap(message.x) if frame.metric == HAVERSINE else message.x
+        code = hilbert(grid_line(x, frame.x, frame.x_scale), grid_line(message.y, frame.y, frame.y_scale))
+        keys[n] = code >> _DROPPED_BITS << 32 | event
+        n += 1
+    return n
+
+
+@kernel
+def match_steps(
+    steps: Any, order: Ints, first: int, given: MatchInput, index: StampLayout, scratch: StampScratch, out: Matches
+) -> tuple[int, int]:
+    """Write who matches the arrivals of events, from position `first` of their order on.
+
+    Returns the position to continue with, and the number written. Stops at the event for which there is no room; what
+    was counted for it is taken back.
+    """
+    n = 0
+    for at in range(first, order.size):
+        event = order[at]
         message = given.messages.rows[steps.arrivals[event]]
         prepare_message(given, message, event, steps.clocks[event], scratch)
         scratch.probe[0].message = steps.arrivals[event]
@@ -122,7 +143,25 @@ def match_steps(
         if end == NEED_ROOM:
             for i in range(scratch.counters.size):
                 scratch.counters[i] = scratch.before[i]
-            return event, n
+            return at, n
         n = end
         scratch.counters[N_ARRIVALS] += 1
-    return steps.arrivals.size, n
+    return order.size, n
+
+
+@kernel
+def sort_by_event(found: Matches, starts: Longs, out: Matches) -> None:
+    """Copy matches in the order of their events, those of one event as they are.
+
+    `starts` has a place for each event, zeros at first, and one more.
+    """
+    n = found.slots.size
+    for i in range(n):
+        starts[found.events[i] + 1] += 1
+    for event in range(starts.size - 1):
+        starts[event + 1] += starts[event]
+    for i in range(n):
+        event = found.events[i]
+        to = starts[event]
+        starts[event] = to + 1
+        out.events[to], out.slots[to], out.scores[to] = event, found.slots[i], found.scores[i]

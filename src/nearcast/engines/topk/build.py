@@ -11,6 +11,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs
 from nearcast.engines.blocks import USED, block_class, block_fits, block_room, take_block
+from nearcast.engines.topk.dues import Floors, current_floor, end_due, start_due
 from nearcast.engines.topk.groups import (
     bound_cell,
     clear_group,
@@ -233,7 +234,7 @@ def prepare_words(index: SubscriptionLayout, subscriptions: Any, slot: int, shap
 
 @kernel
 def file_many(
-    index: SubscriptionLayout, slots: Ints, first: int, subscriptions: Any, idf: Floats, buffers: Array, shape: Shape
+    index: SubscriptionLayout, slots: Ints, first: int, subscriptions: Any, idf: Floats, floors: Floors, shape: Shape
 ) -> int:
     """File subscriptions from position `first` on; returns the position at which there was no room."""
     terms, counts = subscriptions.terms, subscriptions.counts
@@ -241,7 +242,8 @@ def file_many(
         slot = slots[i]
         row, scale = subscriptions.rows[slot], subscriptions.scales[slot]
         face = index.faces[slot]
-        face_of(face, row, scale, buffers[slot].floor, shape.metric)
+        start_due(index.dues, index.due_queue, index.due_count, floors, slot)
+        face_of(face, row, scale, current_floor(index.dues, floors, slot), shape.metric)
         if not prepare_words(index, subscriptions, slot, shape):
             return i
         code = code_of(face, slot, shape)
@@ -255,6 +257,7 @@ def unfile_many(index: SubscriptionLayout, slots: Ints, subscriptions: Any, shap
     """Take subscriptions out; words that have shrunk are cut again where there is room."""
     for slot in slots:
         row = subscriptions.rows[slot]
+        end_due(index.dues, slot)
         code = code_of(index.faces[slot], slot, shape)
         for i in range(row.term_start, row.term_start + row.n_terms):
             term = subscriptions.terms[i]

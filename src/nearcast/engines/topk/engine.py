@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.columns.arena import Ints, Longs, State, with_room
+from nearcast.columns.arena import Floats, Ints, Longs, State, with_room
+from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.exact import TOPK
 from nearcast.engines.kept.engine import BatchInput, KeptEngine, policy_of
 from nearcast.engines.kept.layout import AsOf
+from nearcast.engines.topk.dues import Floors
 from nearcast.engines.topk.events import take_events
 from nearcast.engines.topk.invariants import check_index
 from nearcast.engines.topk.layout import CANDIDATE, MANY
-from nearcast.engines.topk.match import Probe
+from nearcast.engines.topk.match import Probe, find
 from nearcast.engines.topk.settings import SkypeSettings
 from nearcast.engines.topk.skype_index import SkypeIndex
+from nearcast.jit import NEED_ROOM
 from nearcast.window.live import Steps
 
 _FIRST_ROOM = 1024
@@ -40,7 +43,11 @@ class TopKSkype(KeptEngine):
         self._file(slots)
 
     def _file(self, slots: Ints) -> None:
-        self.index.file(slots, self.table.layout, self.context.vocabulary.idf, self.results.layout.buffers)
+        floors = self._floors(self.context.live.clock)
+        self.index.file(slots, self.table.layout, self.context.vocabulary.idf, floors)
+
+    def _floors(self, clock: int) -> Floors:
+        return Floors(self.results.layout.buffers, self.results.layout.fading, clock)
 
     def remove(self, slots: Ints) -> None:
         self.index.unfile(slots, self.table.layout)
@@ -59,14 +66,17 @@ class TopKSkype(KeptEngine):
 
     def refill(self, slots: Ints, as_of: AsOf) -> None:
         super().refill(slots, as_of)
-        self.index.refile(slots, self.table.layout, self.context.vocabulary.idf, self.results.layout.buffers)
+        self.index.refile(slots, self.table.layout, self.context.vocabulary.idf, self._floors(as_of.clock))
 
     def publish(self, steps: Steps) -> Changes:
         if not len(self.table):
             return NO_CHANGES
-        messages = np.concatenate([steps.arrivals, steps.withdrawn])
-        n_terms = self.context.live.table.layout.rows["n_terms"][messages[messages >= 0]]
-        most = int(n_terms.max(initial=0))
+        self._make_ready(self.context.live.table.layout, np.concatenate([steps.arrivals, steps.withdrawn]))
+        return super().publish(steps)
+
+    def _make_ready(self, messages: MessageLayout, slots: Ints) -> None:
+        """Make room for the words of these messages."""
+        most = int(messages.rows["n_terms"][slots[slots >= 0]].max(initial=0))
         old = self._probe
         self._probe = Probe(
             with_room(old.words, most),
@@ -76,7 +86,15 @@ class TopKSkype(KeptEngine):
             with_room(old.bits, most),
             old.candidates,
         )
-        return super().publish(steps)
+
+    def _find(self, batch: BatchInput) -> tuple[Ints, Floats]:
+        arrivals, index = batch.steps.arrivals, self.index
+        self._make_ready(batch.messages, arrivals)
+        while True:
+            n = find(index.layout, batch, 0, int(arrivals[0]), index.shape.prune_groups, self._probe, self._found)
+            if n != NEED_ROOM:
+                return self._found.slots[:n].copy(), self._found.ranks[:n].copy()
+            self.grow_found()
 
     def _take_events(self, batch: BatchInput, cursor: Longs) -> int:
         task: int = take_events(
@@ -91,7 +109,7 @@ class TopKSkype(KeptEngine):
 
     def check(self) -> None:
         super().check()
-        check_index(self.index.layout, self.index.shape, self.table, self.results.layout.buffers)
+        check_index(self.index.layout, self.index.shape, self.table, self._floors(self.context.live.clock))
 
     def stats(self) -> Stats:
         stats = super().stats()

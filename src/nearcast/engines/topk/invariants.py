@@ -9,12 +9,13 @@ import numpy as np
 from nearcast.columns.arena import Array
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.blocks import block_room
+from nearcast.engines.topk.dues import Floors, current_floor
 from nearcast.engines.topk.groups import find_group, write_posting
 from nearcast.engines.topk.keys import code_of, face_of, rest_of, tilt_of
 from nearcast.engines.topk.layout import FACE, HIDDEN_BITS, POSTING, Shape, SubscriptionLayout
 
 
-def check_index(index: SubscriptionLayout, shape: Shape, table: PointTable, buffers: Array) -> None:
+def check_index(index: SubscriptionLayout, shape: Shape, table: PointTable, floors: Floors) -> None:
     """Every word of every subscription is filed once, where it belongs, and no bound is too tight."""
     filed = _check_groups(index)
     layout, idf = table.layout, table.vocabulary.idf
@@ -22,7 +23,9 @@ def check_index(index: SubscriptionLayout, shape: Shape, table: PointTable, buff
     posting = np.zeros(1, dtype=POSTING)
     for slot in table.used_slots.tolist():
         row, scale, face = layout.rows[slot], layout.scales[slot], index.faces[slot]
-        face_of(right[0], row, scale, buffers[slot].floor, shape.metric)
+        face_of(right[0], row, scale, current_floor(index.dues, floors, slot), shape.metric)
+        if floors.buffers[slot].fades and floors.buffers[slot].floor > 0.0:
+            assert index.dues[slot].queued <= index.dues[slot].until, "a floor that is never due"
         assert face == right[0]
         code = code_of(face, slot, shape)
         for at in range(row.term_start, row.term_start + row.n_terms):

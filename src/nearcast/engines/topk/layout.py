@@ -86,6 +86,9 @@ class SubscriptionLayout(NamedTuple):
     postings: Array  # POSTING[]
     posting_blocks: Longs  # int64[N_HEADS]
     work: Longs  # int64[N_WORK]
+    dues: Array  # DUE[n_slots]; nothing while nobody's scores fade, see dues.py
+    due_queue: Array  # QUEUED[]: a heap, the earliest first
+    due_count: Longs  # int64[1]: its length
 
 
 class Shape(NamedTuple):

@@ -65,6 +65,7 @@ class GroupSpan(NamedTuple):
     start: int
     end: int
     added: float  # what the distance of the cell adds to every key
+    near: float  # what the similarity of places does not exceed anywhere in the cell
     most: float  # the scan ends at the first sum, since keys are sorted, that exceeds this
 
 
@@ -161,10 +162,13 @@ def scan_group(
         if n_shared > 0:
             n_shared = min(n_shared + (posting.mark & MANY), MANY)
         text = posting.own * word.unit + posting.after * tails[n_shared]
+        alpha = np.float64(posting.alpha)
+        least = posting.floor - (1.0 - alpha) * text - _LOOSE
+        if alpha * span.near < least:  # most fail by their words, before their own places are looked at
+            continue
         dx, dy, dz = np.float64(posting.x) - point.x, np.float64(posting.y) - point.y, np.float64(posting.z) - point.z
         near = ssim_bound(point, dx * dx + dy * dy + dz * dz)
-        alpha = np.float64(posting.alpha)
-        if alpha * near + (1.0 - alpha) * text + _LOOSE >= posting.floor:
+        if alpha * near >= least:
             candidate = candidates[n]
             candidate.slot, candidate.word, candidate.near = posting.mark >> HIDDEN_BITS, word.position, near
             candidate.floor = posting.floor
@@ -191,7 +195,8 @@ def scan_word(
     while at < end:
         first = groups[at]
         after = at + first.n_more + 1
-        lack = max(0.0, 1.0 - ssim_bound(point, box_squared(point.x, point.y, point.z, first)))
+        near = ssim_bound(point, box_squared(point.x, point.y, point.z, first))
+        lack = max(0.0, 1.0 - near)
         work[CELLS] += 1
         if prune_groups and first.cell_key + first.cell_tilt * lack > reach:
             work[CELLS_SKIPPED] += 1
@@ -211,7 +216,7 @@ def scan_word(
             if n + group.n > candidates.size:
                 return NEED_ROOM
             start = int(np.int64(group.start))
-            span = GroupSpan(start, start + group.n, added, reach if prune_groups else np.inf)
+            span = GroupSpan(start, start + group.n, added, near, reach if prune_groups else np.inf)
             n, n_visited = scan_group(postings, span, point, word, tails, candidates, n)
             work[VISITED] += n_visited
     return n

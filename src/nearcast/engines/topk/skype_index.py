@@ -10,6 +10,7 @@ from nearcast.columns.arena import Array, Floats, Ints, State, with_room
 from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.blocks import N_HEADS, USED
 from nearcast.engines.topk.build import file_many, unfile_many
+from nearcast.engines.topk.dues import DUE, Floors, requeue
 from nearcast.engines.topk.events import refile_many
 from nearcast.engines.topk.keys import point_of
 from nearcast.engines.topk.layout import (
@@ -33,6 +34,7 @@ from nearcast.engines.topk.layout import (
 from nearcast.engines.topk.settings import SkypeSettings
 from nearcast.jit import kernel
 from nearcast.space.space import Space
+from nearcast.window.index.heaps import QUEUED
 from nearcast.window.index.index import frame_of
 
 _FIRST_ROOM = 256
@@ -84,20 +86,34 @@ class SkypeIndex:
             np.zeros(_FIRST_ROOM, dtype=POSTING),
             np.zeros(N_HEADS, dtype=np.int64),
             self._work,
+            np.zeros(0, dtype=DUE),
+            np.zeros(0, dtype=QUEUED),
+            np.zeros(1, dtype=np.int64),
         )
 
-    def file(self, slots: Ints, subscriptions: PointLayout, idf: Floats, buffers: Array) -> None:
+    def file(self, slots: Ints, subscriptions: PointLayout, idf: Floats, floors: Floors) -> None:
         """File subscriptions that are not, under the floors of their buffers."""
         self.layout = self.layout._replace(
             faces=with_room(self.layout.faces, int(slots.max(initial=-1)) + 1),
             lists=with_room(self.layout.lists, idf.size),
         )
+        if floors.fading.size > self.layout.dues.size:
+            self._grow_dues(floors.fading.size)
         done = 0
         while True:
-            done = file_many(self.layout, slots, done, subscriptions, idf, buffers, self.shape)
+            done = file_many(self.layout, slots, done, subscriptions, idf, floors, self.shape)
             if done == slots.size:
                 return
             self._grow()
+
+    def _grow_dues(self, n: int) -> None:
+        """Room for the floors of `n` subscriptions, and for a queue with some outdated entries."""
+        dues = np.zeros(n, dtype=DUE)
+        dues["queued"] = np.inf
+        dues[: self.layout.dues.size] = self.layout.dues
+        queue = np.zeros(2 * n + _FIRST_ROOM, dtype=QUEUED)
+        count = np.array([requeue(dues, queue)], dtype=np.int64)
+        self.layout = self.layout._replace(dues=dues, due_queue=queue, due_count=count)
 
     def _grow(self) -> None:
         """Room for more groups and postings: for those that are nearly full, or for both if neither is."""
@@ -116,9 +132,9 @@ class SkypeIndex:
         """Take subscriptions out."""
         unfile_many(self.layout, slots, subscriptions, self.shape)
 
-    def refile(self, slots: Ints, subscriptions: PointLayout, idf: Floats, buffers: Array) -> None:
+    def refile(self, slots: Ints, subscriptions: PointLayout, idf: Floats, floors: Floors) -> None:
         """File subscriptions under the floors that their buffers have now, where these have moved in this event."""
-        refile_many(self.layout, subscriptions, idf, slots, buffers, self.shape)
+        refile_many(self.layout, subscriptions, idf, slots, floors, self.shape)
 
     def moved(self, slots: Ints, rows: Array) -> Ints:
         """The subscriptions among these that lie elsewhere than they are filed."""
@@ -142,8 +158,11 @@ class SkypeIndex:
         return {name: int(self._work[at]) for name, at in _WORK.items()}
 
     def state(self) -> State:
-        return self._used()._asdict()
+        """Everything but the queue, which follows from what is due when."""
+        arrays = self._used()._asdict()
+        return {name: arrays[name] for name in arrays if name not in ("due_queue", "due_count")}
 
     def load(self, state: State) -> None:
-        self.layout = SubscriptionLayout(*(state[name] for name in SubscriptionLayout._fields))
+        self.layout = self.layout._replace(**state)
         self._work = self.layout.work
+        self._grow_dues(self.layout.dues.size)

@@ -26,9 +26,9 @@ from nearcast.engines.within.build.layout import SPACE_FIRST as BY_SPACE_FIRST
 from nearcast.engines.within.build.recent_messages import RecentMessages
 from nearcast.engines.within.layout import (
     CURSOR,
-    ENTRY,
-    N_HELD,
+    INTS_PER_LINE,
     N_LEAVES,
+    N_LINES,
     N_NODES,
     NOTHING,
     ROOT,
@@ -80,7 +80,6 @@ _ROWS_PER_CALL = (4096, 32_768)  # at least and at most in one call
 _ROWS_EARNED = 4  # by every event; a subtree that drifted waits until as many rows as it has are earned
 _LISTED_PER_ENTRY = 16  # live messages for each entry that are listed with a new tree at most
 _DEFERRED_ROOM = 1024  # deferred changes that room is kept for
-_ALL_SLOTS = np.zeros(0, dtype=np.bool_)
 
 
 class ApTree:
@@ -175,21 +174,22 @@ class ApTree:
         entries = self.order.entries(self.table, self.table.layout.rows[slots], slots)
         self._insert(entries, ROOT, self.order.ranks)
         self.n_entries += entries.size
-        self._note_changed(slots)
+        self._note_changed(slots, None)
         self._split()
 
     def _insert(self, entries: Array, origin: int, ranks: Ints) -> None:
-        limits, done = self.limits, 0
+        limits, rows, done = self.limits, self.table.layout.rows, 0
         while done < entries.size:
-            done, code = insert_entries(self.layout, ranks, entries, done, origin, limits, self.work)
+            done, code = insert_entries(self.layout, ranks, entries, done, origin, rows, limits, self.work)
             self.make_room(code)
 
     def remove(self, slots: Ints) -> None:
         """Remove subscriptions that are about to be freed in the table."""
-        entries = self.order.entries(self.table, self.table.layout.rows[slots], slots)
+        rows = self.table.layout.rows[slots]
+        entries = self.order.entries(self.table, rows, slots)
         self._remove(entries, ROOT, self.order.ranks)
         self.n_entries -= entries.size
-        self._note_changed(slots)
+        self._note_changed(slots, rows)
         self._merge()
         self.velocities.forget(slots)
         if self.n_entries == 0:  # nothing matches now, so that nothing could be listed
@@ -223,15 +223,16 @@ class ApTree:
             if n > _DEFERRED_ROOM:
                 self.work = self.work._replace(deferred=np.zeros(_DEFERRED_ROOM, np.int64))
 
-    def after_move(self, slots: Ints) -> None:
-        """Split and merge after these subscriptions were refiled."""
-        self._note_changed(slots)
+    def after_move(self, slots: Ints, before: Array) -> None:
+        """Split and merge after these subscriptions, whose rows were `before`, were refiled."""
+        self._note_changed(slots, before)
         self._split()
         self._merge()
 
-    def _note_changed(self, slots: Ints) -> None:
+    def _note_changed(self, slots: Ints, before: Array | None) -> None:
         if self.rebuild is not None:
-            self.rebuild.changed.append(slots)
+            self.rebuild.order.ensure_terms(self.order.ranks.size)
+            self.rebuild.note(self.table, slots, before)
 
     def make_room(self, code: int) -> None:
         """Make room of the kind that a kernel asked for."""
@@ -242,8 +243,9 @@ class ApTree:
             self.work = self.work._replace(deferred=with_room(deferred, 2 * deferred.size))
         elif code == NEED_ROOM:  # more than there is: a kernel does not say how much was missing
             tree, heads = self.layout, self.layout.heads
-            n_leaves, n_held = tree.leaves.size - int(heads[N_LEAVES]), tree.held.size - int(heads[N_HELD])
-            self.arrays.make_room(leaves=n_leaves + 1024, held=n_held + max(4096, self.n_entries // 8))
+            n_leaves = tree.leaves.size - int(heads[N_LEAVES])
+            n_lines = tree.ints.size // INTS_PER_LINE - int(heads[N_LINES])
+            self.arrays.make_room(leaves=n_leaves + 1024, lines=n_lines + max(1024, self.n_entries // 32))
 
     def _grow_path(self) -> None:
         self.work = new_work(2 * self.work.path.size, self.work)
@@ -285,13 +287,14 @@ class ApTree:
     def _take_down(self, part: int) -> int:
         """Move all entries below a part to the building's stack, and free what held them; returns how many."""
         n = int(self.layout.parts["now"][part])
-        found = self._collect(part, _ALL_SLOTS, self._building.stack(n))
+        found = self._collect(part, self._building.stack(n))
         assert found == n, "the weight of a part is the number of entries below it"
         self._clear(part)
         return n
 
-    def _collect(self, part: int, only: Array, out: Array) -> int:
-        while (n := collect_entries(self.layout, part, only, out, self.work.path)) == NEED_ROOM:
+    def _collect(self, part: int, out: Array) -> int:
+        subscriptions, ranks = self.table.layout, self.order.ranks
+        while (n := collect_entries(self.layout, part, subscriptions, ranks, out, self.work.path)) == NEED_ROOM:
             self._grow_path()
         return int(n)
 
@@ -348,31 +351,19 @@ class ApTree:
         self._built_with_sample, self._n_rows_earned = self._built_with_sample or part == ROOT, 0
         if part != ROOT:
             stack = self.rebuild.builder.stack(int(self.layout.parts["now"][part]))
-            self.rebuild.collected(self._collect(part, _ALL_SLOTS, stack))
+            self.rebuild.collected(self._collect(part, stack))
 
     def _finish_rebuild(self, rebuild: Rebuild) -> None:
         """Bring the new subtree up to date, and let it take the place of the old one."""
         self.rebuild = None
         part, shadow, order, table = rebuild.part, rebuild.shadow, rebuild.order, self.table
         order.ensure_terms(self.order.ranks.size)
-        changed = np.unique(np.concatenate([np.zeros(0, np.int32), *rebuild.changed]))
+        changed = rebuild.changed
         if changed.size:
-            stale = np.zeros(table.slots.capacity, dtype=np.bool_)
-            stale[changed] = True
-            old = np.zeros(int(self.layout.parts["now"][shadow]), dtype=ENTRY)
-            self._remove(old[: self._collect(shadow, stale, old)], shadow, order.ranks)
+            self._remove(self._filed_below(part, rebuild.olds, order), shadow, order.ranks)
             alive = changed[table.numbers[changed] >= 0]
             entries = order.entries(table, table.rows[alive], alive)
-            if part != ROOT:
-                found = np.zeros(entries.size, dtype=np.bool_)
-                work = self.work
-                while (
-                    filed_below(self.layout, order.ranks, entries, part, work.path, work.path_ranks, found) == NEED_ROOM
-                ):
-                    self._grow_path()
-                    work = self.work
-                entries = entries[found]
-            self._insert(entries, shadow, order.ranks)
+            self._insert(self._filed_below(part, entries, order), shadow, order.ranks)
         self._clear(part)
         replace_subtree(self.layout, part, shadow, self.since)
         self.order = order
@@ -380,6 +371,16 @@ class ApTree:
         if self.lists is not None:
             self.lists.count_misses(int(self.layout.parts["now"][part]))
         self._split()
+
+    def _filed_below(self, part: int, entries: Array, order: WordOrder) -> Array:
+        """Those of the entries that are filed below a part."""
+        if part == ROOT:
+            return entries
+        found, work = np.zeros(entries.size, dtype=np.bool_), self.work
+        while filed_below(self.layout, order.ranks, entries, part, work.path, work.path_ranks, found) == NEED_ROOM:
+            self._grow_path()
+            work = self.work
+        return entries[found]
 
     def _abandon_rebuild(self, shadow: int) -> None:
         """Discard a subtree that is not complete, which hangs below this spare part."""

@@ -13,39 +13,40 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.engines.within.layout import (
+    BLOCK_SHAPE,
     CATCH_UP,
-    FREE_HELD,
     FREE_LEAF,
+    FREE_LINES,
     FREE_LISTS,
     FREE_NODE,
     FREE_PARTS,
-    HELD,
+    INTS_PER_LINE,
     LAST_RANK,
     LEAF,
     LISTED,
     LISTED_ROWS,
     N_CLASSES,
     N_HEADS,
-    N_HELD,
     N_LEAVES,
+    N_LINES,
     N_LISTED,
     N_NODES,
     N_PARTS,
-    N_STEERING,
-    N_WORDS,
+    N_ROWS,
     NO_NODE,
-    NO_WORD,
     NODE,
     NOTHING,
+    OPEN_BITS,
     PART,
     SWEPT,
     UNRANKED,
     UP_TO,
     VERSION,
-    WORD_BITS,
+    Rectangle,
     TreeLayout,
 )
-from nearcast.engines.within.paths import word_at
+from nearcast.engines.within.leaf_block import append_row, copy_block, empty_block, lines_for, write_frame
+from nearcast.engines.within.paths import region_of
 from nearcast.jit import kernel
 
 _NO_RANGE = -1
@@ -89,37 +90,17 @@ def give_range(heads: Longs, links: Ints, free: int, size_class: int, start: int
 
 
 @kernel
-def write_entry(tree: TreeLayout, at: int, entry: Any) -> None:
-    """Write an entry into its place in a leaf."""
-    held, sides, words = tree.held[at], tree.sides, tree.words
-    sides[0, at], sides[1, at], sides[2, at], sides[3, at] = entry.x0, entry.y0, entry.x1, entry.y1
-    held.slot, held.tags = entry.slot, entry.tags
-    for i in range(N_STEERING):
-        word = word_at(entry, i)
-        words[N_STEERING * at + i] = word if word != NO_WORD else entry.word0
+def give_block(tree: TreeLayout, size_class: int, start: int) -> None:
+    """Take back a block; its first number becomes that of the next free one."""
+    give_range(tree.heads, tree.ints[::INTS_PER_LINE], FREE_LINES, size_class, start)
 
 
 @kernel
-def read_entry(tree: TreeLayout, at: int, entry: Any) -> None:
-    """Read an entry from its place in a leaf."""
-    held, sides, words = tree.held[at], tree.sides, tree.words
-    entry.x0, entry.y0, entry.x1, entry.y1 = sides[0, at], sides[1, at], sides[2, at], sides[3, at]
-    entry.slot, entry.tags = held.slot, held.tags
-    first, n_words = N_STEERING * at, held.tags >> N_WORDS & WORD_BITS
-    entry.word0 = words[first]
-    entry.word1 = words[first + 1] if n_words > 1 else NO_WORD
-    entry.word2 = words[first + 2] if n_words > 2 else NO_WORD
-    entry.word3 = words[first + 3] if n_words > 3 else NO_WORD
-
-
-@kernel
-def copy_entry(tree: TreeLayout, at: int, source: int) -> None:
-    """Copy an entry from one place to another."""
-    tree.held[at] = tree.held[source]
-    for side in range(4):
-        tree.sides[side, at] = tree.sides[side, source]
-    for i in range(N_STEERING):
-        tree.words[N_STEERING * at + i] = tree.words[N_STEERING * source + i]
+def new_block(tree: TreeLayout, size_class: int) -> Any:
+    """An empty block of this size class, by its first line; the caller has made sure that there is room."""
+    start = take_range(tree.heads, tree.ints[::INTS_PER_LINE], N_LINES, FREE_LINES, size_class)
+    empty_block(tree, INTS_PER_LINE * start, class_room(size_class))
+    return start
 
 
 @kernel
@@ -127,12 +108,18 @@ def new_leaf(tree: TreeLayout, part: int, n_rows: int, since: int) -> Any:
     """A leaf with room for `n_rows` entries, hung below `part`; the caller has made sure that there is room."""
     leaf = take_range(tree.heads, tree.leaves["part"], N_LEAVES, FREE_LEAF, 0)
     row = tree.leaves[leaf]
-    row.room = class_of(n_rows)
+    row.room = class_of(lines_for(n_rows))
     row.since, row.n_messages, row.message_room, row.tried, row.part = since, 0, NOTHING, 0, part
     row.caught_up = 0
-    tree.parts[part].start = take_range(tree.heads, tree.held["slot"], N_HELD, FREE_HELD, row.room)
+    tree.parts[part].start = new_block(tree, row.room)
     tree.parts[part].child = -2 - leaf
     return leaf
+
+
+@kernel
+def block_of(part: Any) -> Any:
+    """Where in `ints` the block of the leaf below a part begins."""
+    return INTS_PER_LINE * part.start
 
 
 @kernel
@@ -140,7 +127,7 @@ def free_leaf(tree: TreeLayout, leaf: int) -> None:
     """Give back a leaf with its entries and messages; its part is left empty."""
     row = tree.leaves[leaf]
     part = tree.parts[row.part]
-    give_range(tree.heads, tree.held["slot"], FREE_HELD, row.room, part.start)
+    give_block(tree, row.room, part.start)
     tree.heads[LISTED_ROWS] -= row.n_messages
     if row.message_room != NOTHING:
         give_range(tree.heads, tree.listed["slot"], FREE_LISTS, row.message_room, row.message_start)
@@ -149,18 +136,25 @@ def free_leaf(tree: TreeLayout, leaf: int) -> None:
 
 
 @kernel
-def append_entry(tree: TreeLayout, leaf: int, entry: Any, n_rows: int) -> None:
-    """Append to a leaf of `n_rows`, which moves to a larger range when full; the caller made sure of room."""
+def append_entry(tree: TreeLayout, leaf: int, entry: Any, rows: Array) -> None:
+    """Add an entry to a leaf, which moves to a larger block when full; the caller made sure of room.
+
+    `rows` are those of the subscriptions.
+    """
     row = tree.leaves[leaf]
     part = tree.parts[row.part]
-    if n_rows == class_room(row.room):
-        start = take_range(tree.heads, tree.held["slot"], N_HELD, FREE_HELD, row.room + 1)
-        for i in range(n_rows):
-            copy_entry(tree, start + i, part.start + i)
-        give_range(tree.heads, tree.held["slot"], FREE_HELD, row.room, part.start)
+    block = block_of(part)
+    if tree.ints[block + N_ROWS] == tree.ints[block + BLOCK_SHAPE] >> OPEN_BITS:
+        start = new_block(tree, row.room + 1)
+        copy_block(tree, INTS_PER_LINE * start, block, rows, region_of(tree, row.part))
+        give_block(tree, row.room, part.start)
         part.start = start
         row.room += 1
-    write_entry(tree, part.start + n_rows, entry)
+        block = block_of(part)
+    elif tree.ints[block + N_ROWS] == 0:
+        extent = Rectangle(entry.x0, entry.y0, entry.x1, entry.y1)
+        write_frame(tree, block, extent, region_of(tree, row.part))
+    append_row(tree, block, entry)
 
 
 @kernel
@@ -204,13 +198,10 @@ def cover_free_ranges(heads: Longs, links: Ints, free: int, covered: Array) -> b
     return True
 
 
-def _grown_sides(sides: Array, n: int) -> Array:
-    """Sides of boxes with room for `n`."""
-    if n == sides.shape[1]:
-        return sides
-    grown = np.zeros((sides.shape[0], n), dtype=sides.dtype)
-    grown[:, : sides.shape[1]] = sides
-    return grown
+def _views(lines_: Array) -> tuple[Array, Ints, Array]:
+    """Lines of blocks as bytes, int32 and float32."""
+    ints: Ints = lines_.view(np.int32)
+    return lines_, ints, lines_.view(np.float32)
 
 
 class TreeArrays:
@@ -218,21 +209,22 @@ class TreeArrays:
 
     def __init__(self, version: int = 0) -> None:
         heads = np.full(N_HEADS, _NO_RANGE, dtype=np.int64)
-        heads[[N_NODES, N_LEAVES, N_HELD, N_LISTED, LISTED_ROWS, SWEPT, CATCH_UP, UP_TO]] = 0
+        heads[[N_NODES, N_LEAVES, N_LINES, N_LISTED, LISTED_ROWS, SWEPT, CATCH_UP, UP_TO]] = 0
         heads[N_PARTS] = 1  # where the root hangs
         heads[VERSION] = version + 1
         self.layout = TreeLayout(
             heads, np.zeros(0, NODE), np.zeros(1, PART), np.zeros(1, np.int32), np.zeros(1), np.zeros(0, LEAF),
-            np.zeros(0, HELD), np.zeros((4, 0), np.float32), np.zeros(0, np.int32), np.zeros(0, LISTED),
+            *_views(np.zeros(0, np.uint8)), np.zeros(0, LISTED),
         )  # fmt: skip
         self.layout.parts["child"] = NOTHING
         self.layout.parts["node"] = NO_NODE
 
-    def make_room(self, nodes: int = 0, parts: int = 0, leaves: int = 0, held: int = 0, listed: int = 0) -> None:
+    def make_room(self, nodes: int = 0, parts: int = 0, leaves: int = 0, lines: int = 0, listed: int = 0) -> None:
         """Make room for this many more of each."""
         heads, old = self.layout.heads, self.layout
         n_parts = int(heads[N_PARTS]) + parts
-        held_rows = with_room(old.held, int(heads[N_HELD]) + held)
+        n_bytes = 4 * INTS_PER_LINE * (int(heads[N_LINES]) + lines)
+        blocks = with_room(old.bytes, n_bytes)
         self.layout = TreeLayout(
             heads,
             with_room(old.nodes, int(heads[N_NODES]) + nodes),
@@ -240,29 +232,29 @@ class TreeArrays:
             with_room(old.highs, n_parts),
             with_room(old.lines, n_parts),
             with_room(old.leaves, int(heads[N_LEAVES]) + leaves),
-            held_rows,
-            _grown_sides(old.sides, held_rows.size),
-            with_room(old.words, N_STEERING * held_rows.size),
+            *_views(blocks[: blocks.size // (4 * INTS_PER_LINE) * 4 * INTS_PER_LINE]),
             with_room(old.listed, int(heads[N_LISTED]) + listed),
         )
 
     def _used(self) -> TreeLayout:
         heads, old = self.layout.heads, self.layout
-        n_parts, n_held = int(heads[N_PARTS]), int(heads[N_HELD])
+        n_parts, n_bytes = int(heads[N_PARTS]), 4 * INTS_PER_LINE * int(heads[N_LINES])
         return TreeLayout(
             heads, old.nodes[: heads[N_NODES]], old.parts[:n_parts], old.highs[:n_parts], old.lines[:n_parts],
-            old.leaves[: heads[N_LEAVES]], old.held[:n_held], old.sides[:, :n_held], old.words[: N_STEERING * n_held],
-            old.listed[: heads[N_LISTED]],
+            old.leaves[: heads[N_LEAVES]], *_views(old.bytes[:n_bytes]), old.listed[: heads[N_LISTED]],
         )  # fmt: skip
 
     @property
     def nbytes(self) -> int:
         """Bytes in use; room ahead is never touched, so the system has not given it out yet."""
-        return sum(array.nbytes for array in self._used())
+        used = self._used()
+        return sum(array.nbytes for array in used) - used.ints.nbytes - used.floats.nbytes
 
     def state(self) -> State:
-        used = self._used()
-        return used._replace(sides=np.ascontiguousarray(used.sides))._asdict()
+        used = self._used()._asdict()
+        return {name: array for name, array in used.items() if name not in ("ints", "floats")}
 
     def load(self, state: State) -> None:
-        self.layout = TreeLayout(*(state[name] for name in TreeLayout._fields))
+        _, ints, floats = _views(state["bytes"])
+        own = {**state, "ints": ints, "floats": floats}
+        self.layout = TreeLayout(*(own[name] for name in TreeLayout._fields))

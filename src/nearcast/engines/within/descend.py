@@ -8,7 +8,6 @@ Paper: [APTREE] section 3.2.3, algorithm 1.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,11 +18,9 @@ from nearcast.columns.fields.values import n_fields
 from nearcast.columns.message_table import MessageLayout
 from nearcast.engines.within.build.space_grid import cell_of
 from nearcast.engines.within.layout import (
-    BLUR,
     KEYWORD,
     NOTHING,
     ROOT,
-    TINY,
     UNRANKED,
     VERSION,
     TreeLayout,
@@ -48,14 +45,12 @@ STOP = record(  # a node or part that a probe reaches
     ("probe", "i4"),
     ("at", "i4"),  # a node, or a part
     ("eta", "i4"),  # how many of its words are used up
-    ("covered", "i4"),  # 1 if the boxes there are sure to hold the place: the way led through a dummy cell
     ("offset", "i4"),  # of the node before
 )
 REACHED = record(  # a leaf that a probe reaches
     ("probe", "i4"),
     ("part", "i4"),
-    ("covered", "i4"),
-    ("start", "i4"),  # its entries
+    ("start", "i4"),  # the first line of its block
     ("n_rows", "i4"),
 )
 
@@ -219,7 +214,7 @@ def enter_by_words(tree: TreeLayout, n_probes: int, frontier: Frontier) -> int:
             last = part
             prefetch(parts, part)
             stop = stops[n]
-            stop.probe, stop.at, stop.eta, stop.covered, stop.offset = p, part, i, 0, 0
+            stop.probe, stop.at, stop.eta, stop.offset = p, part, i, 0
             n += 1
     return n
 
@@ -231,7 +226,7 @@ def enter_at(origin: int, n_probes: int, frontier: Frontier) -> int:
         return NEED_ROOM
     for p in range(n_probes):
         stop = frontier.parts[p]
-        stop.probe, stop.at, stop.eta, stop.covered, stop.offset = p, origin, 0, 0, _NO_OFFSET
+        stop.probe, stop.at, stop.eta, stop.offset = p, origin, 0, _NO_OFFSET
     return n_probes
 
 
@@ -254,30 +249,18 @@ def expand_parts(tree: TreeLayout, n_parts: int, n_reached: int, frontier: Front
             for at in range(start, start + 32, 8):
                 prefetch(lines, at)
             node = nodes[n]
-            node.probe, node.at, node.eta = stop.probe, child, stop.eta
-            node.covered, node.offset = stop.covered, stop.offset
+            node.probe, node.at, node.eta, node.offset = stop.probe, child, stop.eta, stop.offset
             n += 1
         else:
             leaf = reached[n_reached]
-            leaf.probe, leaf.part, leaf.covered = stop.probe, stop.at, stop.covered
-            leaf.start, leaf.n_rows = start, part.now
+            leaf.probe, leaf.part, leaf.start, leaf.n_rows = stop.probe, stop.at, start, part.now
             n_reached += 1
     return n, n_reached
 
 
 @kernel
-def clearly_between(low: float, high: float, value: float) -> bool:
-    """Does the value lie between the two by more than float32's blur of either?"""
-    return (low == -math.inf or value - low > abs(low) * BLUR + TINY) and (
-        high == math.inf or high - value > abs(high) * BLUR + TINY
-    )
-
-
-@kernel
 def visit_nodes(tree: TreeLayout, n_nodes: int, frontier: Frontier) -> int:
     """Write the parts that probes go on to from the first `n_nodes` of frontier.nodes; how many, or NEED_ROOM.
-
-    Boxes in a dummy cell hold its region, and so the place for sure if its border is not near.
 
     Paper: [APTREE] section 3.2.3, algorithm 1.
     Departs: a cut of several words may have a child for the same offset again; it begins at the word that hit.
@@ -290,7 +273,7 @@ def visit_nodes(tree: TreeLayout, n_nodes: int, frontier: Frontier) -> int:
         node, probe = nodes[stop.at], probes[stop.probe]
         if n + probe.n_words + 2 > out.size:
             return NEED_ROOM
-        first, offset, covered = node.first, node.offset, stop.covered
+        first, offset = node.first, node.offset
         eta = stop.eta + (offset > stop.offset)
         if node.kind == KEYWORD:
             at = first
@@ -301,7 +284,7 @@ def visit_nodes(tree: TreeLayout, n_nodes: int, frontier: Frontier) -> int:
                     continue
                 at = cut
                 target = out[n]
-                target.probe, target.at, target.eta, target.covered, target.offset = stop.probe, at, j, covered, offset
+                target.probe, target.at, target.eta, target.offset = stop.probe, at, j, offset
                 n += 1
         else:
             n_x = node.n_columns - 1
@@ -310,13 +293,11 @@ def visit_nodes(tree: TreeLayout, n_nodes: int, frontier: Frontier) -> int:
             at = first + 1 + row * node.n_columns + column
             prefetch(parts, at)
             target = out[n]
-            target.probe, target.at, target.eta, target.covered, target.offset = stop.probe, at, eta, covered, offset
+            target.probe, target.at, target.eta, target.offset = stop.probe, at, eta, offset
             n += 1
-            if clearly_between(node.x0, node.x1, probe.x) and clearly_between(node.y0, node.y1, probe.y):
-                covered = 1
         prefetch(parts, first)
         target = out[n]
-        target.probe, target.at, target.eta, target.covered, target.offset = stop.probe, first, eta, covered, offset
+        target.probe, target.at, target.eta, target.offset = stop.probe, first, eta, offset
         n += 1
     return n
 

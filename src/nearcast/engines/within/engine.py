@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
+from nearcast.columns.message_table import MessageTable
 from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats, net_matches
 from nearcast.engines.within.ap_tree import ApTree
@@ -25,6 +26,7 @@ from nearcast.engines.within.match import (
     match_many,
     new_match_room,
 )
+from nearcast.engines.within.match_order import new_sort_room, with_sort_room
 from nearcast.engines.within.moving.answers import MoveAnswers
 from nearcast.engines.within.settings import ApTreeSettings
 from nearcast.window.live import Steps
@@ -54,6 +56,7 @@ class WithinApTree:
         self._n_messages = 0
         self.room = new_match_room(4096 if self.tree.lists is not None else 0)
         self._frontier = new_frontier()
+        self._order = new_sort_room()
         self._signs, self._scores = np.zeros(0, np.int32), np.zeros(0)  # of every change: ``+``, and no score
 
     def insert(self, slots: Ints) -> None:
@@ -76,10 +79,10 @@ class WithinApTree:
             return NO_CHANGES
         live, tree = self.context.live, self.tree
         tree.order.ensure_terms(self.context.vocabulary.capacity)
-        changes = self._match(steps, 1)
+        changes = self._match(steps, 1, live.table)
         if steps.withdrawn.size:
             sequences = live.table.layout.rows["sequence"]
-            held = self._match(steps.of_withdrawn(), -1)
+            held = self._match(steps.of_withdrawn(), -1, live.table)
             changes = net_matches(held, changes, self.table.rows["since"], sequences)
         n_arrived = int((steps.arrivals >= 0).sum())
         self._n_messages += n_arrived
@@ -87,20 +90,33 @@ class WithinApTree:
         tree.maintain(steps.arrivals.size)
         return changes
 
-    def _match(self, steps: Steps, sign: int) -> Changes:
+    def who_wants(self, messages: MessageTable, steps: Steps) -> tuple[Ints, Floats]:
+        if not len(self.table):
+            return np.zeros(0, np.int32), np.zeros(0)
+        self.tree.order.ensure_terms(self.context.vocabulary.capacity)
+        stamps = self._ready().stamps
+        self.room = self.room._replace(stamps=np.zeros(stamps.size, np.int64))  # its sequence is that of others
+        try:
+            found = self._match(steps, -1, messages)
+        finally:
+            self.room = self.room._replace(stamps=stamps)
+        return found.slots, found.scores
+
+    def _match(self, steps: Steps, sign: int, table: MessageTable) -> Changes:
         """Who matches the arrivals, all as ``+``; a negative sign says that they are withdrawn, and never listed."""
-        live, vocabulary, tree = self.context.live, self.context.vocabulary, self.tree
+        tree = self.tree
         room = self._ready()
         space = self.context.space
-        messages, arrivals = live.table.with_patterns(steps.arrivals)
-        stored = live.table.layout.rows
+        messages, arrivals = table.with_patterns(steps.arrivals)
+        stored = table.layout.rows
         descent = DescentInput(arrivals, messages, tree.order.ranks, space.metric_code, steps.arrivals, stored)
-        verify = VerifyInput(self.table.layout, steps.clocks, space.kernel_input, vocabulary.idf, sign)
+        verify = VerifyInput(self.table.layout, steps.clocks, space.kernel_input, sign)
         found: list[tuple[Ints, Ints, Ints]] = []
         event = 0
         while True:
             first = event
-            event, n, n_visits, shortage = match_many(tree.layout, descent, verify, first, self._frontier, room)
+            order = self._order = with_sort_room(self._order, room.slots.size, arrivals.size)
+            event, n, n_visits, shortage = match_many(tree.layout, descent, verify, first, self._frontier, room, order)
             found.append((room.events[:n].copy(), room.slots[:n].copy(), room.arrivals[:n].copy()))
             if tree.lists is not None and sign > 0:
                 tree.lists.add_visits(tree.arrays, room, n_visits)
@@ -120,11 +136,10 @@ class WithinApTree:
 
     def _ready(self) -> MatchRoom:
         """Make room for all terms, and for all subscriptions once any has several clauses."""
-        room, n_terms = self.room, self.context.vocabulary.idf.size
+        room = self.room
         n_stamps = self.table.slots.capacity if self.tree.n_entries > len(self.table) else 0
         self._frontier = with_terms(self._frontier, self.tree.order.ranks.size)
         self.room = room._replace(
-            present=with_room(room.present, n_terms),
             dense=self.answers.search.dense(),
             stamps=with_room(room.stamps, n_stamps),
         )
@@ -138,7 +153,7 @@ class WithinApTree:
         tree.velocities.observe_moves(slots, before, rows[slots], self.table.slots.capacity)
         tree.velocities.observe(0, slots.size, len(self.table))
         changes = self.answers.move(slots, before)
-        tree.after_move(slots)
+        tree.after_move(slots, before)
         tree.maintain(slots.size)
         return changes
 
@@ -155,7 +170,7 @@ class WithinApTree:
 
     def stats(self) -> Stats:
         counters, n, tree = self.room.counters, max(1, self._n_messages), self.tree
-        scratch = (*self.room, *self._frontier, self._signs, self._scores)
+        scratch = (*self.room, *self._frontier, *self._order, self._signs, self._scores)
         at = {
             "leaves": VISITED_LEAVES, "touched": TOUCHED, "candidates": CANDIDATES, "verified": VERIFIED,
             "matched": MATCHED,

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
-from nearcast.columns.fields.conditions import NO_CONDITION, ConditionLayout
+from nearcast.columns.fields.conditions import NO_CONDITION
 from nearcast.columns.regions import BOX
+from nearcast.columns.subscription_tables import WithinLayout
 from nearcast.columns.times import FOREVER
 from nearcast.engines.within.layout import (
     ASKS,
-    CONDITION_BITS,
-    LARGEST_SHORT,
     MANY,
     MORTAL,
     N_STEERING,
@@ -43,6 +42,17 @@ def n_clauses(rows: Array, clauses: Ints) -> int:
             at = next_clause(clauses, at)
             n += 1
     return n
+
+
+@kernel
+def count_clauses(rows: Array, slots: Ints, clauses: Ints, counts: Longs) -> None:
+    """Write how many clauses each of these subscriptions is filed by."""
+    for i in range(slots.size):
+        at = rows[slots[i]].filed_start
+        end = at + rows[slots[i]].filed_size
+        while at < end:
+            at = next_clause(clauses, at)
+            counts[i] += 1
 
 
 @kernel
@@ -96,38 +106,56 @@ def put_words(entry: Any, clauses: Ints, first: int, n: int, ranks: Ints) -> Non
 
 
 @kernel
-def make_entries(rows: Array, slots: Ints, clauses: Ints, conditions: ConditionLayout, ranks: Ints, out: Array) -> int:
+def outward_box(row: Any) -> Any:
+    """The box of a subscription, rounded outward; all longitudes if it crosses the date line."""
+    if row.x0 > row.x1:
+        return np.float32(-np.inf), below(row.y0), np.float32(np.inf), above(row.y1)
+    return below(row.x0), below(row.y0), above(row.x1), above(row.y1)
+
+
+@kernel
+def write_entry(row: Any, slot: int, clause: int, at: int, subscriptions: WithinLayout, ranks: Ints, out: Any) -> None:
+    """Write the entry of a clause, which begins at `at`, of a subscription whose row is, or was, this one."""
+    clauses = subscriptions.clauses
+    out.x0, out.y0, out.x1, out.y1 = outward_box(row)
+    out.slot = slot
+    n_words = clauses[at]
+    put_words(out, clauses, at + 2, n_words, ranks)
+    tags = clause | min(n_words, N_STEERING) << N_WORDS
+    if row.region_kind == BOX and not row.x0 > row.x1 and clauses[at + 1] == 0 and n_words <= N_STEERING:
+        tags |= PLAIN
+    if row.expires != FOREVER:
+        tags |= MORTAL
+    if row.condition != NO_CONDITION:
+        keyed = row.filed_start != row.clause_start
+        if not (keyed and subscriptions.conditions.rows[row.condition].decided) or n_words > N_STEERING:
+            tags |= ASKS
+    if next_clause(clauses, row.filed_start) < row.filed_start + row.filed_size:
+        tags |= MANY
+    out.tags = tags
+
+
+@kernel
+def make_entries(rows: Array, slots: Ints, subscriptions: WithinLayout, ranks: Ints, out: Array) -> int:
     """Write the entries of subscriptions; `rows[i]` is the row of slots[i], as it is or was."""
+    clauses = subscriptions.clauses
     n = 0
     for i in range(rows.size):
         row = rows[i]
-        at = row.filed_start
+        at, first = row.filed_start, n
         end = at + row.filed_size
-        first = n
-        keyed = row.filed_start != row.clause_start
-        asks = row.condition != NO_CONDITION and not (keyed and conditions.rows[row.condition].decided)
         while at < end:
-            entry = out[n]
-            wraps = row.x0 > row.x1
-            entry.x0 = np.float32(-np.inf) if wraps else below(row.x0)
-            entry.x1 = np.float32(np.inf) if wraps else above(row.x1)
-            entry.y0, entry.y1 = below(row.y0), above(row.y1)
-            entry.slot = slots[i]
-            n_words = clauses[at]
-            put_words(entry, clauses, at + 2, n_words, ranks)
-            tags = n - first | min(n_words, N_STEERING) << N_WORDS
-            if row.region_kind == BOX and not wraps and clauses[at + 1] == 0 and n_words <= N_STEERING:
-                tags |= PLAIN
-            if row.expires != FOREVER:
-                tags |= MORTAL
-            if asks or (row.condition != NO_CONDITION and n_words > N_STEERING):
-                tags |= ASKS
-                if row.condition <= LARGEST_SHORT:
-                    tags |= row.condition << CONDITION_BITS
-            entry.tags = tags
+            write_entry(row, slots[i], n - first, at, subscriptions, ranks, out[n])
             at = next_clause(clauses, at)
             n += 1
-        if n - first > 1:
-            for j in range(first, n):
-                out[j].tags |= MANY
     return n
+
+
+@kernel
+def find_entry(subscriptions: WithinLayout, slot: int, clause: int, ranks: Ints, out: Any) -> None:
+    """Write the entry of a subscription's clause of this number."""
+    row = subscriptions.rows[slot]
+    at = row.filed_start
+    for _ in range(clause):
+        at = next_clause(subscriptions.clauses, at)
+    write_entry(row, slot, clause, at, subscriptions, ranks, out)

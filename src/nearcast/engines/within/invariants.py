@@ -9,16 +9,51 @@ import numpy as np
 from nearcast.engines.within.ap_tree import ApTree
 from nearcast.engines.within.arrays import class_room
 from nearcast.engines.within.descend import CHUNK, DescentInput, find_leaves, grown_frontier, new_frontier, with_terms
-from nearcast.engines.within.layout import KEYWORD, LISTED_ROWS, N_LEAVES, NO_NODE, NOTHING, ROOT
+from nearcast.engines.within.entries import find_entry
+from nearcast.engines.within.layout import (
+    BLOCK_SHAPE,
+    BLOCK_WORD,
+    CLAUSE,
+    ENTRY,
+    HEADER,
+    INTS_PER_LINE,
+    KEYWORD,
+    LISTED_ROWS,
+    MANY,
+    N_ALONE,
+    N_HASHED,
+    N_LEAVES,
+    N_ROWS,
+    NO_NODE,
+    NO_WORD,
+    NOTHING,
+    OPEN_BITS,
+    ROOT,
+    X_ORIGIN,
+    X_SCALE,
+    Y_ORIGIN,
+    Y_SCALE,
+)
+from nearcast.engines.within.leaf_block import (
+    LAST_CODE,
+    can_decide_alone,
+    clause_at,
+    code_of,
+    first_byte,
+    hash_of,
+    rows_in_lines,
+)
 from nearcast.engines.within.moving.leaf_messages import is_still_live, known_since
 from nearcast.engines.within.paths import trace
 from nearcast.jit import NEED_ROOM
+
+_SIDES = (("x0", X_ORIGIN, X_SCALE), ("y0", Y_ORIGIN, Y_SCALE), ("x1", X_ORIGIN, X_SCALE), ("y1", Y_ORIGIN, Y_SCALE))
 
 
 def check_tree(tree: ApTree) -> None:
     """Assert that every entry stands exactly where it belongs, and that weights and links are right."""
     layout, table = tree.layout, tree.table
-    held: dict[int, set[tuple[int, int]]] = {}  # by part of a leaf: (slot, tags) of its entries
+    held: dict[int, set[tuple[int, int]]] = {}  # by part of a leaf: (slot, clause) of its entries
     weights: dict[int, int] = {}
     todo = [(ROOT, NO_NODE)]
     while todo:
@@ -37,15 +72,45 @@ def check_tree(tree: ApTree) -> None:
         elif child != NOTHING:
             leaf = layout.leaves[-2 - child]
             assert leaf["part"] == part, "a leaf knows where it hangs"
-            assert row["now"] <= class_room(int(leaf["room"])), "a leaf has room for its entries"
-            rows = layout.held[row["start"] : row["start"] + row["now"]]
-            held[part] = set(zip(rows["slot"].tolist(), rows["tags"].tolist(), strict=True))
+            block = INTS_PER_LINE * int(row["start"])
+            _check_block(tree, block, int(leaf["room"]))
+            assert layout.ints[block + N_ROWS] == row["now"], "a block knows how many entries it has"
+            slots = layout.ints[block + HEADER : block + HEADER + row["now"]].tolist()
+            held[part] = {(slot, int(clause_at(layout, block, i))) for i, slot in enumerate(slots)}
             assert len(held[part]) == row["now"], "an entry stands once in a leaf"
         else:
             assert row["now"] == 0, "what is empty weighs nothing"
     _check_entries(tree, held, weights)
     assert weights[ROOT] == tree.n_entries
     assert len(table) <= tree.n_entries
+
+
+def _check_block(tree: ApTree, block: int, size_class: int) -> None:
+    """Assert that a block has its size, and that what it says of every entry may only be too much."""
+    layout, table = tree.layout, tree.table.layout
+    ints, floats, n = layout.ints, layout.floats, int(layout.ints[block + N_ROWS])
+    room = int(ints[block + BLOCK_SHAPE]) >> OPEN_BITS
+    assert room == rows_in_lines(class_room(size_class)) >= n, "a block has room for its entries"
+    n_alone, n_hashed = int(ints[block + N_ALONE]), int(ints[block + N_HASHED])
+    assert 0 <= n_alone <= n_alone + n_hashed <= n
+    codes = layout.bytes[first_byte(ints, block) :][: 5 * room].reshape(5, room)
+    entry = np.zeros(1, ENTRY)[0]
+    for i in range(n):
+        find_entry(table, ints[block + HEADER + i], clause_at(layout, block, i), tree.order.ranks, entry)
+        for side, (name, origin, scale) in enumerate(_SIDES):
+            code = code_of(entry[name], floats[block + origin], floats[block + scale])
+            assert codes[side, i] == code, "codes are those of the box"
+            past = code == (0 if side < 2 else LAST_CODE)
+            assert not past or ints[block + BLOCK_SHAPE] >> side & 1, "a block knows that a box is past its frame"
+        words = {int(entry[name]) for name in ("word0", "word1", "word2", "word3")} - {NO_WORD}
+        if i < n_alone:
+            assert can_decide_alone(entry["tags"]), "who decides alone may"
+            assert words == {int(ints[block + BLOCK_WORD])}, "who decides alone has the word of the block"
+        elif i < n_alone + n_hashed:
+            assert not entry["tags"] & MANY, "one of several clauses has a number, and no hash"
+            assert codes[4, i] in map(hash_of, words), "the hash is that of a word"
+        else:
+            assert entry["tags"] & MANY, "only clauses of several have numbers"
 
 
 def _check_entries(tree: ApTree, held: dict[int, set[tuple[int, int]]], weights: dict[int, int]) -> None:
@@ -59,7 +124,7 @@ def _check_entries(tree: ApTree, held: dict[int, set[tuple[int, int]]], weights:
         for part, rank in zip(path[:n].tolist(), ranks[:n].tolist(), strict=True):
             counts[part] += 1
             if part in found:
-                found[part].add((int(entry["slot"]), int(entry["tags"])))
+                found[part].add((int(entry["slot"]), int(entry["tags"]) & CLAUSE))
             own = layout.parts[part]
             if own["node"] != NO_NODE and part > layout.nodes["first"][own["node"]]:
                 assert layout.nodes["kind"][own["node"]] != KEYWORD or own["low"] <= rank <= own["high"]

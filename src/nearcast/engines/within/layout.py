@@ -2,8 +2,8 @@
 
 A part is where something hangs: nothing, a leaf, or a node. Part 0 is where the root hangs. The parts of a node lie
 side by side: first the dummy (words exhausted, or region covered), then cuts in the order of words or cells row by
-row. An entry is one clause of a subscription as matching needs it: a box rounded outward to float32, and its words.
-In a leaf the sides of boxes lie apart, each by itself, so that a scan compares many at once.
+row. An entry is one clause of a subscription as filing needs it: a box rounded outward to float32, and its rarest
+words. What a leaf keeps of it is in its block (`leaf_block`); all else is in the table of subscriptions, once.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ PART = record(
     ("high", "i4"),
     ("built", "i4"),  # weight, its number of entries, when the node was built
     ("now", "i4"),  # weight now
-    ("start", "i4"),  # entries of the leaf below: matching reads nothing else of it; or parts of the node below
+    ("start", "i4"),  # the first line of the block of the leaf below, or the first part of the node below
     ("node", "i4"),  # whose part it is
 )
 
 LEAF = record(
     ("message_start", "i8"),  # its list of messages
     ("since", "i8"),  # which is complete for larger sequences only
-    ("room", "i4"),  # size class of its range of entries
+    ("room", "i4"),  # size class of its block
     ("n_messages", "i4"),
     ("message_room", "i4"),  # size class of its list
     ("part", "i4"),  # where it hangs
@@ -64,30 +64,34 @@ ENTRY = record(
     ("x1", "f4"),
     ("y1", "f4"),
     ("slot", "i4"),
-    ("tags", "i4"),  # number of the clause, and what an inline check must know
+    ("tags", "i4"),  # number of the clause, and what decides about it
     ("word0", "i4"),  # positive terms of the clause, rarest first, or NO_WORD
     ("word1", "i4"),
     ("word2", "i4"),
     ("word3", "i4"),
 )
-HELD = record(("slot", "i4"), ("tags", "i4"))  # in a leaf
 BLUR, TINY = 2.4e-7, 1e-37  # a float32 box is off by less than this share of a coordinate, or than this near zero
-N_STEERING = 4  # words kept inline; a clause's other words are only verified
+N_STEERING = 4  # words that an entry is filed by; a clause's other words are only verified
 
 CLAUSE = 0xFF  # the number of the clause
-PLAIN = 0x100  # a box and all words are inline, nothing is negated: the entry itself decides, but for a condition
+PLAIN = 0x100  # a box and at most N_STEERING words, none negated: these decide, but for a condition
 MANY = 0x200  # one of several clauses: the subscription may be found more than once
 MORTAL = 0x400  # the subscription expires
 ASKS = 0x800  # the subscription has a condition that the words of the entry do not decide
-N_WORDS = 12  # three bits from here on: the number of inline words
+N_WORDS = 12  # three bits from here on: the number of words
 WORD_BITS = 7
-CONDITION_BITS = 15  # from here on: the number of the condition, 0 if it has none or its number is too large
-LARGEST_SHORT = 0xFFFF
 
-N_NODES, N_LEAVES, N_PARTS, N_HELD, N_LISTED, FREE_NODE, FREE_LEAF, FREE_PARTS = range(8)  # positions in `heads`
+# A block: four float32 and five int32, then int32[room] slots, then uint8[5, room] codes and hashes.
+X_ORIGIN, Y_ORIGIN, X_SCALE, Y_SCALE, BLOCK_WORD, N_ALONE, N_HASHED, N_ROWS, BLOCK_SHAPE = range(9)
+HEADER = 9
+OPEN_BITS = 4  # of BLOCK_SHAPE: is there a box past the frame at the left, bottom, right, top? Above them its room
+BYTES_PER_ROW = 9
+INTS_PER_LINE = 16  # blocks are made of lines of 64 bytes
+
+N_NODES, N_LEAVES, N_PARTS, N_LINES, N_LISTED, FREE_NODE, FREE_LEAF, FREE_PARTS = range(8)  # positions in `heads`
 N_CLASSES = 56  # from FREE_PARTS on the first free range of each size class
-FREE_HELD = FREE_PARTS + N_CLASSES
-FREE_LISTS = FREE_HELD + N_CLASSES
+FREE_LINES = FREE_PARTS + N_CLASSES
+FREE_LISTS = FREE_LINES + N_CLASSES
 LISTED_ROWS = FREE_LISTS + N_CLASSES  # messages in all lists together
 SWEPT = LISTED_ROWS + 1  # how many of them were left when expired messages were last dropped everywhere
 SWEEP = SWEPT + 1  # the leaf where the next sweep resumes, or NOTHING
@@ -124,7 +128,7 @@ class TreeLayout(NamedTuple):
     highs: Ints  # int32[n_parts]: last rank that belongs to a cut or to the gap after it; beside `parts`
     lines: Floats  # float64[n_parts]: a grid's x lines, then its y lines; beside the parts of its node
     leaves: Array  # LEAF[]
-    held: Array  # HELD[]: the entries of leaves
-    sides: Array  # float32[4, n_held]: x0, y0, x1, y1 of their boxes
-    words: Ints  # int32[4 * n_held]: their words, the first again where there are fewer
+    bytes: Array  # uint8[]: the blocks of leaves
+    ints: Ints  # int32[]: the same memory
+    floats: Array  # float32[]: the same memory
     listed: Array  # LISTED[]: messages

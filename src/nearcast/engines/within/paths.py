@@ -1,4 +1,4 @@
-"""Finds the parts that an entry is filed under: building, inserting, removing and moving all follow this: kernels.
+"""Finds the parts that an entry is filed under, and their regions; all filing follows this: kernels.
 
 Paper: [APTREE] section 3.2.2.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from nearcast.columns.arena import Ints
 from nearcast.engines.within.build.space_grid import cell_of
-from nearcast.engines.within.layout import KEYWORD, NO_WORD, UNRANKED, TreeLayout
+from nearcast.engines.within.layout import KEYWORD, NO_NODE, NO_WORD, SPACE, UNRANKED, Rectangle, TreeLayout
 from nearcast.jit import NEED_ROOM, kernel
 
 
@@ -111,3 +113,24 @@ def trace(tree: TreeLayout, ranks: Ints, entry: Any, origin: int, path: Ints, pa
             if n == NEED_ROOM:
                 return NEED_ROOM
     return n
+
+
+@kernel
+def region_of(tree: TreeLayout, part: int) -> Rectangle:
+    """The region of what hangs below a part: that of its node, or of its cell."""
+    if tree.parts[part].node == NO_NODE:
+        return Rectangle(-np.inf, -np.inf, np.inf, np.inf)
+    node = tree.nodes[tree.parts[part].node]
+    x0, y0, x1, y1 = node.x0, node.y0, node.x1, node.y1
+    if node.kind == SPACE and part > node.first:
+        cell, y_first = part - node.first - 1, node.first + node.n_columns - 1
+        column, row = cell % node.n_columns, cell // node.n_columns
+        if column > 0:
+            x0 = tree.lines[node.first + column - 1]
+        if column < node.n_columns - 1:
+            x1 = tree.lines[node.first + column]
+        if row > 0:
+            y0 = tree.lines[y_first + row - 1]
+        if row < node.n_parts // node.n_columns - 1:
+            y1 = tree.lines[y_first + row]
+    return Rectangle(x0, y0, x1, y1)

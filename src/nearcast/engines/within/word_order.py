@@ -55,10 +55,10 @@ class WordOrder:
 
     def entries(self, table: WithinTable, rows: Array, slots: Ints) -> Array:
         """Entries of subscriptions whose rows are, or were, these; a word without a rank becomes the rarest."""
-        clauses = table.layout.clauses
-        self.lowest = rank_words(rows, clauses, self.ranks, self.lowest)
-        entries = np.zeros(n_clauses(rows, clauses), dtype=ENTRY)
-        make_entries(rows, slots, clauses, table.layout.conditions, self.ranks, entries)
+        layout = table.layout
+        self.lowest = rank_words(rows, layout.clauses, self.ranks, self.lowest)
+        entries = np.zeros(n_clauses(rows, layout.clauses), dtype=ENTRY)
+        make_entries(rows, slots, layout, self.ranks, entries)
         return entries
 
     def state(self) -> State:

@@ -37,14 +37,22 @@ class Answers:
                 self._note(share, outcome, epoch)
 
     def _note(self, share: Share, outcome: Outcome, epoch: str) -> None:
-        while self._known and next(iter(self._known.values())).at + KEPT_S <= share.at:
-            del self._known[next(iter(self._known))]
+        self._forget(share.at)
         known = self._known.get(share.key)
         if known is None or known.whole:
             self._known.pop(share.key, None)
             known = self._known[share.key] = Remembered(share.digest, share.at, Answer("", 0))
         known.answer = extend(known.answer, share, outcome, epoch)
         known.whole = share.last
+
+    def remember(self, key: str, answer: Remembered) -> None:
+        """Remember a whole answer."""
+        self._forget(answer.at)
+        self._known[key] = answer
+
+    def _forget(self, now: float) -> None:
+        while self._known and next(iter(self._known.values())).at + KEPT_S <= now:
+            del self._known[next(iter(self._known))]
 
     def state(self) -> list[tuple[str, Remembered]]:
         """For a snapshot."""

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from nearcast.model.codec import message_from_json, move_from_json, subscription_from_json, subscription_to_json
 from nearcast.model.geojson import region_to_json
 from nearcast.server.durable.apply import Outcome, message_of
-from nearcast.server.durable.operations import Forms, Json
+from nearcast.server.durable.operations import Forms, Json, plain_row
 from nearcast.window.window import Window
 
 _WITHOUT_WINDOW = 100_000  # messages whose bodies are kept if nothing says how long they live
@@ -84,9 +84,7 @@ class Messages:
         bodies: dict[Id, Json] = {}
         for table, own, rows in by_table.values():
             for id, body in zip(own, table.take(pa.array(rows, pa.int64())).to_pylist(), strict=True):
-                bodies[id] = {name: value for name, value in body.items() if value is not None}
-                if isinstance(body.get("fields"), str):
-                    bodies[id]["fields"] = msgspec.json.decode(body["fields"])
+                bodies[id] = plain_row(body)
         return bodies
 
     def to_tables(self) -> Iterator[pa.Table]:
@@ -123,6 +121,10 @@ class Subscriptions:
         if not self._asked:
             self._soonest, self._asked = min(self._expiries.values(), default=None), True
         return self._soonest
+
+    def expired(self, clock: int) -> list[Id]:
+        """Those whose time is over."""
+        return [id for id, expires in self._expiries.items() if expires <= clock]
 
     def __len__(self) -> int:
         return len(self._bodies)
@@ -221,11 +223,12 @@ class Bodies:
             self.messages.add(run.content, refused)
         else:
             for row in outcome.done:
-                self._line(run.content[row])
+                self.take(run.content[row])
         for id, _ in outcome.ended:
             self.subscriptions.remove(id)
 
-    def _line(self, line: Json) -> None:
+    def take(self, line: Json) -> None:
+        """File what an event line says, once it has taken effect."""
         if line["event"] == "subscribe":
             given = {name: value for name, value in line.items() if name not in ("event", "replace", "ts")}
             self.subscriptions.put(subscription_to_json(subscription_from_json(given)))

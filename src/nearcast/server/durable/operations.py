@@ -94,6 +94,14 @@ class Part(msgspec.Struct):
         return self.content.schema if self.is_messages else None
 
 
+def plain_row(row: Json) -> Json:
+    """A row of a table of messages in the JSON form."""
+    plain = {name: value for name, value in row.items() if value is not None}
+    if isinstance(plain.get("fields"), str):
+        plain["fields"] = msgspec.json.decode(plain["fields"])
+    return plain
+
+
 def line_parts(lines: Sequence[Json], rows: Sequence[int]) -> list[Part]:
     """Event lines cut where an id comes again, so that in one frame no subscription is named twice."""
     parts: list[Part] = []

@@ -14,7 +14,7 @@ from nearcast.server.durable.answers import Answers, Remembered
 from nearcast.server.durable.apply import Outcome
 from nearcast.server.durable.bodies import Bodies
 from nearcast.server.durable.operations import Json
-from nearcast.server.durable.updates import Told, UpdateLog
+from nearcast.server.durable.updates import PastUpdates, Told
 from nearcast.window.window import Window
 
 _TABLES, _VALUES = "messages.arrow", "state.json"
@@ -35,7 +35,7 @@ class _Values(msgspec.Struct):
 class State:
     """What the server knows beside the broker, as of `event`."""
 
-    def __init__(self, window: Window | None, updates: UpdateLog | None) -> None:
+    def __init__(self, window: Window | None, updates: PastUpdates | None) -> None:
         self.bodies = Bodies(window)
         self.updates = updates
         self.answers = Answers()

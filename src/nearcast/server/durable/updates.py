@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
@@ -51,7 +52,51 @@ class _Segment:
         self.end = 0
 
 
-class UpdateLog:
+class PastUpdates(ABC):
+    """What was told in earlier events."""
+
+    trimmed = 0  # updates of events up to this one are gone
+
+    @abstractmethod
+    def _read(self, after: int, until: int) -> Iterator[Told]:
+        """What was told to anybody in the events after `after`, up to `until`, in order."""
+
+    @abstractmethod
+    def append(self, told: Told) -> None:
+        """File what an event told, unless that is nothing."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close what is open."""
+
+    def read(self, after: int, until: int, subscriptions: Collection[Any]) -> Iterator[Told]:
+        """What was told to these subscriptions in the events after `after`, up to `until`, in order.
+
+        Raises
+        ------
+        Trimmed
+            If some of it is gone.
+        """
+        if after < self.trimmed:
+            raise Trimmed(f"updates are kept from event {self.trimmed + 1} on, and {after} is before that")
+        for told in self._read(after, until):
+            found = chosen(told, subscriptions)
+            if found.updates.num_rows or found.ended:
+                yield found
+
+    def read_some(self, after: int, until: int, subscriptions: Collection[Any], most: int) -> tuple[list[Told], bool]:
+        """Whole events with at most `most` updates, at least one event; and whether there are more. For a thread."""
+        found: list[Told] = []
+        n_rows = 0
+        for told in self.read(after, until, subscriptions):
+            if found and n_rows + told.updates.num_rows > most:
+                return found, True
+            found.append(told)
+            n_rows += told.updates.num_rows
+        return found, False
+
+
+class UpdateLog(PastUpdates):
     """The update log of a folder."""
 
     def __init__(self, folder: Path, kept_bytes: int = KEPT_BYTES) -> None:
@@ -62,7 +107,6 @@ class UpdateLog:
         self._file = -1
         self._newest: dict[int, Told] = {}
         self._newest_bytes = 0
-        self.trimmed = 0  # updates of events up to this one are gone
         self._synced: set[Path] = set()
 
     def open(self, last: int, after: int) -> None:
@@ -150,32 +194,6 @@ class UpdateLog:
     def _note_trimmed(self, event: int) -> None:
         self.trimmed = event
         (self._folder / "trimmed").write_text(str(event))
-
-    def read(self, after: int, until: int, subscriptions: Collection[Any]) -> Iterator[Told]:
-        """What was told to these subscriptions in the events after `after`, up to `until`, in order.
-
-        Raises
-        ------
-        Trimmed
-            If some of it is gone.
-        """
-        if after < self.trimmed:
-            raise Trimmed(f"updates are kept from event {self.trimmed + 1} on, and {after} is before that")
-        for told in self._read(after, until):
-            found = chosen(told, subscriptions)
-            if found.updates.num_rows or found.ended:
-                yield found
-
-    def read_some(self, after: int, until: int, subscriptions: Collection[Any], most: int) -> tuple[list[Told], bool]:
-        """Whole events with at most `most` updates, at least one event; and whether there are more. For a thread."""
-        found: list[Told] = []
-        n_rows = 0
-        for told in self.read(after, until, subscriptions):
-            if found and n_rows + told.updates.num_rows > most:
-                return found, True
-            found.append(told)
-            n_rows += told.updates.num_rows
-        return found, False
 
     def _read(self, after: int, until: int) -> Iterator[Told]:
         for segment in list(self._segments):

@@ -72,6 +72,7 @@ export const KINDS = {
 
 /** Show a value; a slider is made wider or finer where it would change it. */
 export function setField(field, value) {
+  if (value === undefined) return; // a field that need not be there
   if (field.type === "range") {
     field.max = Math.max(field.max, value);
     if (Number(value.toFixed(2)) !== value) field.step = "any";

@@ -43,9 +43,10 @@ export class View {
       messages: { type: "geojson", data: EMPTY, promoteId: "key" },
     };
     for (const name of Object.keys(sources)) if (name !== "messages") sources[name].attribution = "";
+    if (setup.basemap) sources.base = baseSource(setup.basemap);
     this.#map = new maplibre.Map({
       container,
-      style: { version: 8, sources, layers: layers(colours()) },
+      style: { version: 8, sources, layers: layers(colours(), setup.basemap) },
       bounds: setup.bounds,
       fitBoundsOptions: { padding: 20, animate: false },
       attributionControl: false,
@@ -190,13 +191,48 @@ export class View {
 
   /** The page's colours have changed. */
   recolour() {
-    for (const layer of layers(this.#colours())) {
+    for (const layer of layers(this.#colours(), this.#setup.basemap)) {
       for (const [name, value] of Object.entries(layer.paint)) this.#map.setPaintProperty(layer.id, name, value);
     }
   }
 }
 
-function layers(colours) {
+/** Tiles of the server's own file. */
+function baseSource({ type, min_zoom, max_zoom, bounds }) {
+  const tiles = [`${new URL("./basemap", import.meta.url)}/{z}/{x}/{y}`];
+  return { type, tiles, minzoom: min_zoom, maxzoom: max_zoom, bounds, ...(type === "raster" ? { tileSize: 256 } : {}) };
+}
+
+/** What is drawn of vector tiles, by the names that their makers give to layers. */
+const BASE = [
+  [/^(earth|land)$/, "fill", "land"],
+  [/park|green|landuse|landcover|natural/, "fill", "park"],
+  [/water|ocean/, "fill", "water"],
+  [/water|river/, "line", "water"],
+  [/building/, "fill", "street-edge"],
+  [/road|street|transport(?!.*name)/, "line", "street"],
+  [/bound/, "line", "street-edge"],
+];
+
+function baseLayers(basemap, colours) {
+  if (!basemap) return [];
+  if (basemap.type === "raster") return [{ id: "base", type: "raster", source: "base", paint: {} }];
+  const shapes = { fill: "Polygon", line: "LineString" };
+  return BASE.flatMap(([names, type, colour]) =>
+    basemap.layers
+      .filter(name => names.test(name) && !/label|name|place/.test(name))
+      .map(name => ({
+        id: `base-${type}-${name}`,
+        type,
+        source: "base",
+        "source-layer": name,
+        filter: ["==", ["geometry-type"], shapes[type]],
+        paint: type === "fill" ? { "fill-color": colours[colour] } : { "line-color": colours[colour], "line-width": 1.5 },
+      })),
+  );
+}
+
+function layers(colours, basemap) {
   const line = (id, source, paint, filter) => ({
     id,
     source,
@@ -211,6 +247,7 @@ function layers(colours) {
     { id: "sea", type: "background", paint: { "background-color": colours.water } },
     { id: "land", type: "fill", source: "countries", paint: { "fill-color": colours.land, "fill-antialias": false } },
     line("borders", "countries", { "line-color": colours["street-edge"], "line-width": 0.8 }),
+    ...baseLayers(basemap, colours),
     { id: "ground", type: "fill", source: "city", filter: of("ground"), paint: { "fill-color": colours.land } },
     { id: "water", type: "fill", source: "city", filter: of("water"), paint: { "fill-color": colours.water } },
     { id: "parks", type: "fill", source: "city", filter: of("park"), paint: { "fill-color": colours.park } },

@@ -3,7 +3,7 @@
 import { $, calmed, latest, make, setField } from "./dom.js";
 
 const CALM_MS = 200;
-const POINT_FIELDS = { similar: ["delta", "tau", "measure"], topk: ["k", "alpha"], nearest: ["k", "match"] };
+const POINT_FIELDS = { similar: ["delta", "tau", "measure"], topk: ["k", "alpha", "decay"], nearest: ["k", "match"] };
 const SHAPES = { box: ["west", "south", "east", "north"], circle: ["x", "y", "radius"] };
 
 export class Editor {

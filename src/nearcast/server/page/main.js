@@ -356,6 +356,7 @@ async function main() {
   });
   const { View } = await import(setup.metric === "haversine" ? "./earth.js" : "./plane.js");
   view = await View.create($("map"), setup, colours);
+  $("attribution").textContent = setup.basemap?.attribution ?? "";
   const page = new Page(model, client, view);
   await page.load();
   page.drawn();

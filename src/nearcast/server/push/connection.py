@@ -21,7 +21,7 @@ from nearcast.errors import UnknownId
 from nearcast.server.backend import Backend
 from nearcast.server.durable.bodies import Id
 from nearcast.server.durable.operations import Json
-from nearcast.server.durable.updates import Told, UpdateLog
+from nearcast.server.durable.updates import PastUpdates, Told
 from nearcast.server.metrics import Metrics
 from nearcast.server.problems import Problem
 from nearcast.server.push.delivery import Delivery, Pace
@@ -344,7 +344,7 @@ class Connection:
         return [{"quiet": id, "seconds": quiet} for id in silent]
 
 
-def _read(updates: UpdateLog, after: int, until: int, ids: set[Id]) -> list[Told]:
+def _read(updates: PastUpdates, after: int, until: int, ids: set[Id]) -> list[Told]:
     return list(updates.read(after, until, ids))
 
 

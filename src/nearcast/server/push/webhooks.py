@@ -35,6 +35,7 @@ from nearcast.server.push.delivery import Delivery, Pace
 from nearcast.server.push.egress import Egress, Refused, check_url
 from nearcast.server.push.hub import Hub, bodies_of, rows_of
 from nearcast.server.push.netting import Row, net
+from nearcast.server.push.silence import Silence
 
 MOST_ROWS = 500  # of a delivery, unless a single event has more
 _MOST_NETTED = 20_000  # updates that one net change is made of
@@ -42,6 +43,7 @@ _BOTH_SIGN_S = 86_400.0  # how long an old secret signs beside the new one
 _KEPT_DELIVERIES = 1_000
 _JITTER = 0.2
 _PENDING, _DONE, _DEAD = "pending", "done", "dead"
+_QUIET = "quiet "  # what a delivery begins with, instead of a cursor, if it tells of a silence
 
 Json = dict[str, Any]
 
@@ -66,11 +68,15 @@ class Hook:
         self.created: float = row["created"]
         self._webhooks = webhooks
         self._pace = Pace(self.delivery)
+        known = msgspec.json.decode(row["heard"], type=dict[str, float | None])
+        self.silence = Silence(self.delivery.quiet, self.names, time.time(), known)
         self._wake = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
     def tell(self, event: int, rows: list[Row], bodies: dict[Id, msgspec.Raw]) -> None:
         """There is something to read."""
+        for row in rows:
+            self.silence.hear(str(row[0]), time.time())
         self._wake.set()
 
     def end(self, event: int, id: Id, reason: str) -> None:
@@ -90,7 +96,8 @@ class Hook:
         self._wake.set()
         while not self.disabled:
             if pending is None:
-                await self._wake.wait()
+                pending = await self._sleep()
+            if pending is None:
                 wait = self._pace.wait(time.monotonic())
                 if wait > 0:
                     await asyncio.sleep(wait)
@@ -101,6 +108,17 @@ class Hook:
                 self._pace.sent(time.monotonic())
                 self._wake.set()
                 pending = None
+
+    async def _sleep(self) -> Json | None:
+        """Until there is something to read, or a silence to tell: that is a delivery of its own."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.silence.wait(time.time())):
+                await self._wake.wait()
+        silent = None if self._wake.is_set() else self.silence.due(time.time())
+        if silent is None:
+            return None
+        self.silence.told(silent)
+        return self._webhooks.note(self, _QUIET + silent, self.cursor)
 
     async def _next(self) -> Json | None:
         """Note the next delivery: which events it covers."""
@@ -128,6 +146,8 @@ class Hook:
 
     async def _content(self, first: str, last: str) -> Json:
         """What a delivery tells; a gap and the results, if the updates are gone."""
+        if first.startswith(_QUIET):
+            return {"quiet": first.removeprefix(_QUIET), "seconds": self.delivery.quiet, "c": last}
         state = self._webhooks.backend.state
         try:
             found, _ = await self._read(state.event_of(first), state.event_of(last), sys.maxsize)
@@ -170,7 +190,8 @@ class Hook:
         content = await self._content(delivery["first"], delivery["last"])
         if "gap" in content:
             delivery["last"] = content["c"]
-        return await self.send(delivery["id"], "gap" if "gap" in content else "updates", content)
+        kind = next((name for name in ("gap", "quiet") if name in content), "updates")
+        return await self.send(delivery["id"], kind, content)
 
     async def send(self, id: str, kind: str, content: Json) -> tuple[int, str, float]:
         """One request, signed with every secret that counts."""
@@ -266,7 +287,7 @@ class Webhooks:
         row |= {"subscriptions": msgspec.json.encode(names).decode(), "options": msgspec.json.encode(delivery).decode()}
         row |= {"secrets": msgspec.json.encode([(secret, 9e12)]).decode(), "cursor": cursor, "created": time.time()}
         self._store.run(f"INSERT INTO webhooks ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", *row.values())
-        hook = Hook({**row, "disabled": ""}, self)
+        hook = Hook({**row, "disabled": "", "heard": "{}"}, self)
         self._begin(hook)
         return hook, secret
 
@@ -347,8 +368,13 @@ class Webhooks:
         hook.cursor = delivery["last"]
         values = (state, error, delivery["attempts"], delivery["last"], delivery["id"])
         self._store.run("UPDATE deliveries SET state = ?, error = ?, attempts = ?, last = ? WHERE id = ?", *values)
+        heard = msgspec.json.encode(hook.silence.heard).decode()
         self._store.run(
-            "UPDATE webhooks SET cursor = ?, disabled = ? WHERE id = ?", hook.cursor, hook.disabled, hook.id
+            "UPDATE webhooks SET cursor = ?, disabled = ?, heard = ? WHERE id = ?",
+            hook.cursor,
+            hook.disabled,
+            heard,
+            hook.id,
         )
         if state == _DEAD:
             self.metrics.dead.inc()

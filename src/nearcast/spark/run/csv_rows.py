@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-_FLOATS = ("lon", "lat", "delta", "tau", "alpha", "min_lon", "min_lat", "max_lon", "max_lat")
+_FLOATS = ("lon", "lat", "delta", "tau", "alpha", "decay", "min_lon", "min_lat", "max_lon", "max_lat")
 _INTS = ("ts", "expires", "k")
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _RECORD_LINES = 1_000  # a quoted field that spans more lines than this was never closed

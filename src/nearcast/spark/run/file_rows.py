@@ -41,7 +41,7 @@ _CONTROL_EVENTS = ("subscribe", "unsubscribe", "move", "assign")
 _BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, pa.ArrowException)  # what content that is damaged raises
 _REFUSED = pa.struct([("field", pa.string()), ("reason", pa.string())])
 _BESIDE = [("position", pa.int64()), ("source", pa.string()), ("raw", pa.string()), ("refused", _REFUSED)]
-_NUMBERS = ("lon", "lat", "alpha", "delta", "tau", "min_lon", "min_lat", "max_lon", "max_lat")
+_NUMBERS = ("lon", "lat", "alpha", "decay", "delta", "tau", "min_lon", "min_lat", "max_lon", "max_lat")
 _SIMPLE = re.compile(r"[^\W_]+")
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import (
@@ -24,26 +26,29 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from nearcast.spark.run.file_rows import SIDES, IdTypes, SourceFile, columns_of, read_file
+from nearcast.spark.run.file_rows import MESSAGES, SIDES, IdTypes, SourceFile, columns_of, read_file
 from nearcast.spark.run.files import Frames, Input, find_files, id_types
 from nearcast.spark.run.intake import BATCH_ROWS, Intakes, Part, files_of, parts_of, read_part, take
+from nearcast.spark.shards.fanout import CONTROLS as CONTROL_ROWS
+from nearcast.spark.shards.fanout import MESSAGES as MESSAGE_ROWS
+from nearcast.spark.shards.fanout import Batches, packed_rows
 from nearcast.spark.shards.store import Store
+from nearcast.spark.spec import Spec
 
 _TASKS = 8  # that read one piece, at most
 
 
 class PieceSource(DataSource):
-    """The pieces of a store, of one side."""
+    """The pieces of a store, of one side: where their rows are, so that no row passes through Java."""
 
     @classmethod
     def name(cls) -> str:
         """What `format` calls it."""
         return "nearcast-files"
 
-    def schema(self) -> Any:
-        """The columns of the side."""
-        ids = IdTypes(self.options["messages"], self.options["subscriptions"])
-        return from_arrow_schema(columns_of(self.options["side"], ids))
+    def schema(self) -> str:
+        """A part of a run, or a file, as JSON."""
+        return "part string"
 
     def streamReader(self, schema: Any) -> PieceReader:
         """Pieces, one after another."""
@@ -51,11 +56,10 @@ class PieceSource(DataSource):
 
 
 class PiecePartition(InputPartition):
-    """What one task reads."""
+    """What one task reads: parts of runs and files, as JSON."""
 
-    def __init__(self, parts: list[Part], files: list[SourceFile]) -> None:
+    def __init__(self, parts: list[str]) -> None:
         self.parts = parts
-        self.files = files
 
 
 class PieceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -64,7 +68,6 @@ class PieceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: dict[str, str]) -> None:
         self._uri = options["store"]
         self._side = options["side"]
-        self._ids = IdTypes(options["messages"], options["subscriptions"])
         self._inputs = [Input(*given) for given in json.loads(options["follow"])]
         self._without = json.loads(options["without"])
         self._turn = Path(options["turn"])
@@ -114,26 +117,81 @@ class PieceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """The parts of pieces, for a few tasks."""
         known = self._known()
-        parts: list[Part] = []
-        files: list[SourceFile] = []
+        parts: list[str] = []
         for piece in range(start["piece"], end["piece"]):
             taken = known.at(piece)
-            parts += parts_of(taken, piece, self._side)
-            files += files_of(taken, self._side)
-        n = min(_TASKS, len(parts) + len(files))
-        return [PiecePartition(parts[i::n], files[i::n]) for i in range(n)]
+            parts += [json.dumps(part) for part in parts_of(taken, piece, self._side)]
+            parts += [json.dumps(file) for file in files_of(taken, self._side)]
+        n = min(_TASKS, len(parts))
+        return [PiecePartition(parts[i::n]) for i in range(n)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of some parts."""
+        """The names of some parts."""
         assert isinstance(partition, PiecePartition)
-        for part in partition.parts:
-            yield from read_part(part, self._uri)
-        for file in partition.files:
-            for _, table in read_file(file, (self._side,), self._ids):
-                yield from table.to_batches()
+        yield pa.record_batch([pa.array(partition.parts, pa.string())], names=["part"])
 
 
-def stream_frames(
+def rows_of(part: str, side: str, ids: IdTypes, store: str) -> Iterator[pa.Table]:
+    """The rows of a part, or of a file that is read where it is."""
+    given = json.loads(part)
+    if len(given) == len(Part._fields) and isinstance(given[1], int):
+        yield from (pa.Table.from_batches([batch]) for batch in read_part(Part(*given), store))
+    else:
+        yield from (table for _, table in read_file(SourceFile(*given), (side,), ids))
+
+
+class Pieces(NamedTuple):
+    """Frames of the names of parts, and what is needed to read them."""
+
+    names: Frames
+    ids: IdTypes
+    store: str
+
+    def frames(self) -> Frames:
+        """The rows."""
+        return Frames(*(self._frame(side) for side in SIDES))
+
+    def _frame(self, side: str) -> DataFrame:
+        ids, store = self.ids, self.store
+
+        def read(batches: Batches) -> Batches:
+            for part in _parts(batches):
+                for table in rows_of(part, side, ids, store):
+                    yield from table.to_batches()
+
+        return getattr(self.names, side).mapInArrow(read, from_arrow_schema(columns_of(side, ids)))  # type: ignore[no-any-return]
+
+    def packed(self, spec: Spec) -> DataFrame:
+        """The rows in blocks, by the tasks that read them: what `frames` has, `fanout` packed, on a shorter way."""
+        messages, controls = (self._packed(side, spec) for side in SIDES)
+        return messages.unionByName(controls)
+
+    def _packed(self, side: str, spec: Spec) -> DataFrame:
+        ids, store = self.ids, self.store
+
+        def tables(batches: Batches) -> Iterator[pa.RecordBatch]:
+            for part in _parts(batches):
+                for table in rows_of(part, side, ids, store):
+                    yield from _with_ties(table).to_batches()
+
+        return packed_rows(getattr(self.names, side), spec, MESSAGE_ROWS if side == MESSAGES else CONTROL_ROWS, tables)
+
+
+def _parts(batches: Batches) -> Iterator[str]:
+    return (part for batch in batches for part in batch.column(0).to_pylist())
+
+
+def _with_ties(table: pa.Table) -> pa.Table:
+    """Rows of one file are told apart by their positions; of equal rows of two files the file decides."""
+    sources = table.column("source").combine_chunks().dictionary_encode()
+    ties = [
+        int.from_bytes(blake2b((name or "").encode(), digest_size=8).digest(), "little", signed=True)
+        for name in sources.dictionary.to_pylist()
+    ]
+    return table.append_column("tie", pa.array(ties, pa.int64()).take(sources.indices))
+
+
+def stream_pieces(
     spark: SparkSession,
     inputs: list[Input],
     *,
@@ -142,8 +200,8 @@ def stream_frames(
     without: tuple[str, ...] = (),
     batch_rows: int = BATCH_ROWS,
     turn: Path | None = None,
-) -> Frames:
-    """The rows of files as streaming frames that go forward together, piece by piece.
+) -> Pieces:
+    """The rows of files as streams that go forward together, piece by piece.
 
     Parameters
     ----------
@@ -164,12 +222,15 @@ def stream_frames(
     ids = intakes.ids or IdTypes()
     take(spark, intakes, files, store, batch_rows)
     if turn is None:
-        import tempfile
-
         turn = Path(tempfile.mkdtemp(prefix="nearcast-")) / "turn"
     options = {
-        "store": store, "messages": ids.messages, "subscriptions": ids.subscriptions, "turn": os.fspath(turn),
-        "follow": json.dumps(inputs if follow else []), "without": json.dumps(list(without)),
+        "store": store, "turn": os.fspath(turn), "follow": json.dumps(inputs if follow else []),
+        "without": json.dumps(list(without)),
     }  # fmt: skip
     made = (spark.readStream.format(PieceSource.name()).options(**options, side=side).load() for side in SIDES)
-    return Frames(*made)
+    return Pieces(Frames(*made), ids, store)
+
+
+def stream_frames(spark: SparkSession, inputs: list[Input], **options: Any) -> Frames:
+    """The rows of files as streaming frames that go forward together; the options are those of `stream_pieces`."""
+    return stream_pieces(spark, inputs, **options).frames()

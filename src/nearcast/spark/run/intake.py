@@ -28,7 +28,7 @@ from nearcast.spark.run.file_rows import EVENTS, SIDES, IdTypes, SourceFile, bel
 from nearcast.spark.run.files import given_files, grouped, tasks
 from nearcast.spark.shards.store import Store
 
-BATCH_ROWS = 20_000  # what a piece holds unless told otherwise
+BATCH_ROWS = 200_000  # what a piece holds unless told otherwise
 _STRIDE = 4_096  # rows of a record batch of a run
 _RUN_ROWS = 500_000  # rows that are sorted at a time
 _AT_ONCE = 64 << 20  # bytes of files that one piece of a followed folder takes, or one file

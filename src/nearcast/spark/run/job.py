@@ -18,26 +18,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyspark.sql.types import LongType, StringType
+
 import nearcast as nc
 from nearcast.errors import SetupError
 from nearcast.model.analyzer import PLAIN_RULE
 from nearcast.partition.balance import Balance
-from nearcast.spark.frames import control_frame, message_frame
+from nearcast.spark.frames import control_frame
 from nearcast.spark.run.assigns import Assigns
 from nearcast.spark.run.file_rows import EVENTS, SIDES, IdTypes, refuse_messages
-from nearcast.spark.run.file_source import stream_frames
-from nearcast.spark.run.files import Frames, Input, find_files, id_types
+from nearcast.spark.run.file_source import Pieces, stream_pieces
+from nearcast.spark.run.files import Input, find_files, id_types
 from nearcast.spark.run.intake import BATCH_ROWS, Intakes
-from nearcast.spark.run.job_settings import Settings, settle
-from nearcast.spark.run.job_streams import first_types, with_streams
+from nearcast.spark.run.job_settings import Settings, record_partitions, settle
+from nearcast.spark.run.job_streams import first_types, packed_streams
 from nearcast.spark.run.parts import REPORT, writer
 from nearcast.spark.run.totals import Record, Totals
 from nearcast.spark.session.session import embedded_master, start_session
 from nearcast.spark.session.warm import compile_aside
+from nearcast.spark.shards.fanout import packed_controls
+from nearcast.spark.shards.repartition import repartition
 from nearcast.spark.shards.store import Store
 from nearcast.spark.shards.sweep import sweep
 from nearcast.spark.sources import is_stream, options_of, register
-from nearcast.spark.spec import Spec, spec_of
+from nearcast.spark.spec import spec_of
 from nearcast.spark.stream import COUNTS, packed_answers
 
 if TYPE_CHECKING:
@@ -193,8 +197,28 @@ class _Job:
         """Is there anything that was not processed?"""
         streams = any(is_stream(given.path) for given in self._options.inputs)
         return bool(
-            self._options.follow or streams or self._intakes.new(files) or self._committed() < self._intakes.end
+            self._options.follow or streams or self._intakes.new(files) or self._pieces_done() < self._intakes.end
         )
+
+    def _pieces_done(self) -> int:
+        """The number of pieces in batches that Spark has committed. Some batches have none.
+
+        Raises
+        ------
+        SetupError
+            The checkpoint is damaged.
+        """
+        committed = self._committed()
+        if not committed:
+            return 0
+        place = self._checkpoint / "spark" / "offsets" / str(committed - 1)
+        try:
+            offsets = [json.loads(line) for line in place.read_text().splitlines()[2:] if line.startswith("{")]
+            return min(int(offset["piece"]) for offset in offsets if "piece" in offset)
+        except (OSError, ValueError) as error:
+            raise SetupError(
+                f"{place} is damaged ({error}). Put it back from a copy, or name another --out."
+            ) from error
 
     def _committed(self) -> int:
         """The number of batches that Spark has committed."""
@@ -219,6 +243,10 @@ class _Job:
         if warming.is_alive():
             self._watch("compile", self.totals, self.head())
             warming.join()
+        if self._settings.n_shards > self._settings.n_partitions:
+            if self._committed():
+                repartition(spark, str(self._checkpoint / "spark"), partitions)
+            record_partitions(self._checkpoint, partitions)
         before = str(spark.conf.get("spark.sql.shuffle.partitions"))
         spark.conf.set("spark.sql.shuffle.partitions", partitions)
         try:
@@ -233,19 +261,22 @@ class _Job:
         options = self._options
         drop_uncommitted(options.out, self._committed())
         weights = self._settings.weights(spark, options, self._checkpoint / "weights.arrow")
-        frames = self._frames(spark)
-        self._assigns = Assigns(spark, self._checkpoint / "assigns", self._intakes.ids or IdTypes())
+        pieces, streams = self._pieces(spark)
+        self._assigns = Assigns(spark, self._checkpoint / "assigns", pieces.ids)
         self._weights = weights
         if self._settings.n_shards > 1 and options.partition != "hash":
             self._propose(0)
-        assigned = self._assigns.stream()
-        frames = frames._replace(subscriptions=frames.subscriptions.unionByName(assigned, allowMissingColumns=True))
-        told, asked = message_frame(frames.messages), control_frame(frames.subscriptions)
+        told, asked = (LongType() if kind == "bigint" else StringType() for kind in pieces.ids)
         spec = spec_of(
-            options.space, options.window, weights, self._settings.n_shards, self._store, asked.id_type, told.id_type,
+            options.space, options.window, weights, self._settings.n_shards, self._store, asked, told,
             analyzer=options.analyzer, placed=True,
         )  # fmt: skip
-        said = packed_answers(told.rows, asked.rows, self._snapshots(spec))
+        spec = replace(spec, snapshot_every=options.snapshot_every)
+        packed = pieces.packed(spec)
+        assigned = packed_controls(control_frame(self._assigns.stream()).rows, spec)
+        for one in (assigned, *packed_streams(spark, streams, pieces.ids, spec)):
+            packed = packed.unionByName(one)
+        said = packed_answers(packed, spec)
         write = writer(options.out.absolute().as_uri(), options.updates_format, (*COUNTS, "restored"))
         reports = said.mapInArrow(write, REPORT).writeStream.foreachBatch(self._note)
         reports = reports.option("checkpointLocation", str(self._checkpoint / "spark"))
@@ -272,10 +303,8 @@ class _Job:
                 self._propose(batch + 1, due.tolist())
                 self._balance.wait(batch + 3)
 
-    def _snapshots(self, spec: Spec) -> Spec:
-        return replace(spec, snapshot_every=self._options.snapshot_every)
-
-    def _frames(self, spark: SparkSession) -> Frames:
+    def _pieces(self, spark: SparkSession) -> tuple[Pieces, list[Input]]:
+        """What files hold, and the streams."""
         options = self._options
         files = [given for given in options.inputs if not is_stream(given.path)]
         streams = [given for given in options.inputs if is_stream(given.path)]
@@ -285,12 +314,10 @@ class _Job:
             told = id_types(spark, there)._asdict()
             seen = {side: kind for side, kind in first_types(spark, streams).items() if side not in own}
             self._intakes.fix_ids(IdTypes(**(told | seen)))
-        frames = stream_frames(
+        pieces = stream_pieces(
             spark, files, store=self._store, follow=options.follow, without=_own(options), batch_rows=options.batch_rows
         )
-        if streams:
-            frames = with_streams(spark, frames, streams, self._store)
-        return frames
+        return pieces, streams
 
     def _wait(self, query: StreamingQuery) -> bool:
         """Wait until everything is processed; with `follow`, for ever."""

@@ -106,6 +106,13 @@ def _settled(checkpoint: Path, options: Options) -> Settings:
     return Settings(known["shards"], known["partitions"])
 
 
+def record_partitions(checkpoint: Path, partitions: int) -> None:
+    """Note that the checkpoint has other partitions than it was begun with."""
+    store = Store(checkpoint.as_uri())
+    known = _read(checkpoint, store.need("run.json"))
+    store.put("run.json", json.dumps({**known, "partitions": partitions}).encode())
+
+
 def _read(checkpoint: Path, found: pa.Buffer) -> dict[str, Any]:
     try:
         known: dict[str, Any] = json.loads(found.to_pybytes())

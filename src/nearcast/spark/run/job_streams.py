@@ -4,32 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nearcast.spark.run.file_rows import EVENTS, SIDES, IdTypes, json_row, side_of
-from nearcast.spark.run.files import Frames, Input
-from nearcast.spark.run.intake import Intakes
+from nearcast.spark.frames import control_frame, message_frame
+from nearcast.spark.run.file_rows import EVENTS, MESSAGES, SUBSCRIPTIONS, IdTypes, json_row, side_of
+from nearcast.spark.run.files import Input
 from nearcast.spark.run.value_rows import value_frame
-from nearcast.spark.shards.store import Store
+from nearcast.spark.shards.fanout import packed_controls, packed_messages
 from nearcast.spark.sources import options_of, register
+from nearcast.spark.spec import Spec
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 _LOOKED_AT = 100  # values of a stream, for the type of their ids
 
 
-def with_streams(spark: SparkSession, frames: Frames, streams: list[Input], store: str) -> Frames:
-    """The frames with the rows of streams; ids are of the type that the store has."""
+def packed_streams(spark: SparkSession, streams: list[Input], ids: IdTypes, spec: Spec) -> list[DataFrame]:
+    """The rows of streams in blocks."""
     register(spark)
-    ids = Intakes(Store(store)).ids or IdTypes()
-    made = dict(zip(SIDES, frames, strict=True))
+    made = []
     for given in streams:
         kind, options = options_of(given.path)
         values = spark.readStream.format(kind).options(**options).load()
-        for side in SIDES:
-            if given.role in (side, EVENTS):
-                made[side] = made[side].unionByName(value_frame(values, side, given.role, ids))
-    return Frames(*(made[side] for side in SIDES))
+        if given.role in (MESSAGES, EVENTS):
+            made.append(packed_messages(message_frame(value_frame(values, MESSAGES, given.role, ids)).rows, spec))
+        if given.role in (SUBSCRIPTIONS, EVENTS):
+            made.append(packed_controls(control_frame(value_frame(values, SUBSCRIPTIONS, given.role, ids)).rows, spec))
+    return made
 
 
 def first_types(spark: SparkSession, streams: list[Input]) -> dict[str, str]:

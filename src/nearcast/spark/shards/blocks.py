@@ -134,7 +134,7 @@ class Controls(_Events):
     """The control events of some blocks in order."""
 
     def __init__(self, blocks: list[pa.Table], in_order: bool = False) -> None:
-        rows = pa.concat_tables(blocks)
+        rows = pa.concat_tables(blocks, promote_options="default")  # sources may lack columns
         self.rows = rows if in_order else rows.take(pa.array(ordered(rows))).combine_chunks()
         self.ts = times(self.rows)
         self.events = self.rows.column("event").to_numpy()

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from nearcast.spark.encode import EVERYBODY, Encoded, encode_controls, encode_messages, gathered
 from nearcast.spark.shards.blocks import to_bytes
 from nearcast.spark.shards.shard import REPORTING_SHARD
-from nearcast.spark.shards.store import Store
+from nearcast.spark.shards.store import Store, checked_name
 from nearcast.spark.spec import Spec
 
 # The kinds of packed rows, in the order in which a shard of a batch wants them.
@@ -60,37 +60,28 @@ def place() -> Place:
 
 def packed_messages(messages: DataFrame, spec: Spec) -> DataFrame:
     """Blocks of a frame that `frames.message_frame` gave."""
-    return _packed(messages, spec, _message_packer(spec))
+    return packed_rows(messages, spec, MESSAGES)
 
 
 def packed_controls(controls: DataFrame, spec: Spec) -> DataFrame:
     """Blocks of a frame that `frames.control_frame` gave."""
-    return _packed(controls, spec, _control_packer(spec))
+    return packed_rows(controls, spec, CONTROLS)
 
 
-def _packed(frame: DataFrame, spec: Spec, pack: Callable[[Batches], Batches]) -> DataFrame:
+def packed_rows(
+    frame: DataFrame, spec: Spec, kind: int, read: Callable[[Batches], Batches] = lambda batches: batches
+) -> DataFrame:
+    """Blocks of the rows that `read` makes of the rows of a frame, for each shard that takes them."""
+
+    def pack(batches: Batches) -> Batches:
+        packer, encode = Packer(spec, place()), encode_messages if kind == MESSAGES else encode_controls
+        for table in gathered(read(batches)):
+            yield from packer.rows(kind, encode(table, spec))
+
     everybody = F.array(*[F.lit(shard) for shard in range(spec.shards)])
     shards = F.when(F.col("shard") == EVERYBODY, everybody).otherwise(F.array("shard"))
     others = [F.col(name) for name in PACKED.names if name != "shard"]
     return frame.mapInArrow(pack, PACKED_DDL).select(*others, F.explode(shards).alias("shard"))
-
-
-def _message_packer(spec: Spec) -> Callable[[Batches], Batches]:
-    def pack(batches: Batches) -> Batches:
-        packer = Packer(spec, place())
-        for table in gathered(batches):
-            yield from packer.rows(MESSAGES, encode_messages(table, spec))
-
-    return pack
-
-
-def _control_packer(spec: Spec) -> Callable[[Batches], Batches]:
-    def pack(batches: Batches) -> Batches:
-        packer = Packer(spec, place())
-        for table in gathered(batches):
-            yield from packer.rows(CONTROLS, encode_controls(table, spec))
-
-    return pack
 
 
 class Packer:
@@ -115,8 +106,9 @@ class Packer:
         name, payload = None, None
         if self._store is not None and kind != NOTHING:
             query, batch, part, attempt = self._place
-            name = f"{query}/blocks/{batch}-{part}-{self._n}-{attempt}-{uuid.uuid4().hex[:8]}"
-            self._store.put(name, to_bytes(table))
+            data = to_bytes(table)
+            name = checked_name(f"{query}/blocks/{batch}-{part}-{self._n}-{attempt}-{uuid.uuid4().hex[:8]}", data)
+            self._store.put(name, data)
         elif kind != NOTHING:
             payload = to_bytes(table)
         values = (kind, shard, self._place.part, self._n, table.num_rows, name, payload)

@@ -13,6 +13,7 @@ number of shards is made.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import uuid
 from collections.abc import Iterator
@@ -29,9 +30,11 @@ from nearcast.spark.shards.fanout import CONTROLS, MESSAGES, NOTHING, REFUSED_CO
 from nearcast.spark.shards.places import Places
 from nearcast.spark.shards.shard import Shard, check_counts, drained
 from nearcast.spark.shards.store import Store
+from nearcast.spark.shards.writing import SMALL_BYTES, Writing
 from nearcast.spark.spec import Spec
 
 FORMAT = 2
+_HEADS = "heads"  # the folder of states
 TAKEN = -1  # the kind of a block that is a copy of subscriptions from another shard
 _PLACES = "-places"
 _KEPT = 2  # batches for which a shard that is not asked for stays in memory
@@ -77,7 +80,10 @@ class ShardState:
                 log = [[Block(*block) for block in batch] for batch in known.pop("log")]
                 return cls(**known, log=log)
         except (ValueError, KeyError, TypeError) as error:
-            raise SetupError(f"a state of this checkpoint is damaged: {error}") from None
+            raise SetupError(
+                f"a state of this checkpoint is damaged ({error}). Put the checkpoint and {_HEADS} of the store back "
+                "from a copy, or begin with another checkpoint and another store."
+            ) from None
         raise SetupError(
             f"this checkpoint was written in format {known['format']}, and this version reads {FORMAT}. Finish with "
             "the version that wrote it, or begin with another checkpoint and another store."
@@ -90,6 +96,7 @@ class _Held(NamedTuple):
     token: str
     batch: int
     shard: Shard
+    writing: Writing | None = None  # its next snapshot
 
 
 _HELD: dict[tuple[str, int], _Held] = {}  # by query and shard, in this process
@@ -112,6 +119,7 @@ class Step:
         self._store = Store(spec.store)
         self._query, self._batch, self._index = query, batch, index
         self.restored = False
+        self._writing: Writing | None = None
         self._before = before
         self.state = before
         self.counts: dict[str, int] = {}
@@ -136,29 +144,53 @@ class Step:
         token = uuid.uuid4().hex
         log = [*state.log, *batches]
         state = replace(state, batch=self._batch, token=token, log=log, taking=taking)
-        if len(log) > (self._index + self._batch) % self._spec.snapshot_every + self._spec.snapshot_every // 2:
-            name = f"{self._query}/snapshots/{self._batch}-{self._index}-{token}"
-            self._put_snapshot(name, shard)
-            state = replace(state, snapshot=name, log=[])
+        state = self._with_snapshot(shard, state)
         self._store.put(head_name(self._query, self._batch, self._index), state.to_json().encode())
         self.state = state
-        _HELD[self._query, self._index] = _Held(token, self._batch, shard)
+        _HELD[self._query, self._index] = _Held(token, self._batch, shard, self._writing)
+
+    def _with_snapshot(self, shard: Shard, state: ShardState) -> ShardState:
+        """The state with the snapshot that was finished meanwhile, if one was; begins another when it is time."""
+        writing, every = self._writing, self._spec.snapshot_every
+        if writing is not None and writing.finished:
+            self._writing = None
+            return replace(state, snapshot=writing.name, log=state.log[writing.covered :])
+        if writing is not None and not writing.failed:
+            return state
+        self._writing = None
+        if len(state.log) <= (self._index + self._batch) % every + every // 2:
+            return state
+        name = f"{self._query}/snapshots/{self._batch}-{self._index}-{state.token}"
+        if sum(shard.broker.stats()["bytes"].values()) > SMALL_BYTES:
+            self._put_places(name, shard)
+            with contextlib.suppress(OSError):  # there is no room for a second process
+                self._writing = Writing(self._store, name, shard.broker, len(state.log))
+                return state
+        self._put_snapshot(name, shard)
+        return replace(state, snapshot=name, log=[])
 
     def _shard(self) -> tuple[Shard, ShardState]:
         """The shard as it was after the batch before: held in memory, restored, or made of another number of shards."""
         held = _HELD.pop((self._query, self._index), None)
+        if held is not None and held.writing is not None:
+            if self._before is not None and held.token == self._before.token:
+                self._writing = held.writing
+            else:
+                held.writing.abandon()
         for key in [key for key, one in _HELD.items() if key[0] == self._query and one.batch < self._batch - _KEPT]:
             del _HELD[key]
         before = self._before
         latest = self._latest_heads(-1 if before is None else before.batch)
         if latest is not None:
             self.restored = True
+            self._writing = None
             return self._resharded(latest)
         if before is None:
             return Shard(self._index, self._spec), ShardState(self._index, self._spec.shards, self._spec.settings)
         self._check_settings(before)
         if before.shards != self._spec.shards or before.shard != self._index:
             self.restored = True
+            self._writing = None
             return self._resharded(before.batch)
         if held is not None and held.token == before.token:
             return held.shard, before
@@ -188,16 +220,26 @@ class Step:
         broker = places = None
         if state.snapshot is not None:
             broker = self._store.get_snapshot(state.snapshot)
-            places = from_bytes(self._store.need(state.snapshot + _PLACES)) if spec.placed else None
+            places = self._stored_places(state.snapshot) if spec.placed else None
         shard = Shard(state.shard, spec, broker, places)
         for n, blocks in enumerate(state.log):
             drained(self._apply(shard, blocks, n == 0 and broker is None, None))
         return shard
 
+    def _stored_places(self, snapshot: str) -> pa.Table:
+        name = snapshot + _PLACES
+        try:
+            return from_bytes(self._store.need(name))
+        except pa.ArrowException as error:
+            raise self._store.damaged(name, str(error).splitlines()[0]) from error
+
     def _put_snapshot(self, name: str, shard: Shard) -> None:
+        self._put_places(name, shard)
+        self._store.put_snapshot(name, shard.broker)
+
+    def _put_places(self, name: str, shard: Shard) -> None:
         if self._spec.placed:
             self._store.put(name + _PLACES, to_bytes(shard.places.table()))
-        self._store.put_snapshot(name, shard.broker)
 
     def _resharded(self, batch: int) -> tuple[Shard, ShardState]:
         """This shard, made of all that there were after a batch: the first, less what is not its own, and the rest."""
@@ -240,7 +282,7 @@ class Step:
             if kind == TAKEN:
                 shard.broker.adopt(self._store.get_copy(name))
                 continue
-            table = from_bytes(self._store.need(name))
+            table = from_bytes(self._store.need_checked(name, shared=shard.spec.shards > 1))
             assert table.num_rows == rows, f"{name} holds {table.num_rows} rows, not {rows}"
             if kind == MESSAGES:
                 messages.append(table)
@@ -276,4 +318,4 @@ class Step:
 
 def head_name(query: str, batch: int, shard: int) -> str:
     """Where the state of a shard after a batch is."""
-    return f"{query}/heads/{batch}/{shard}.json"
+    return f"{query}/{_HEADS}/{batch}/{shard}.json"

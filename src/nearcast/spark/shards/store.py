@@ -7,13 +7,17 @@ whose every version says the same. Only `nearcast.spark.shards.sweep` lists and 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import posixpath
 import shutil
 import tempfile
+import time
 import uuid
+import zlib
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +27,11 @@ from pyarrow import fs
 import nearcast as nc
 from nearcast.broker.snapshots import snapshot
 from nearcast.columns.arena import State
-from nearcast.errors import InvalidInput, SetupError, shown
+from nearcast.errors import InvalidInput, SetupError, SnapshotError, shown
 
 FORMAT = 1
 _COPIED = 1 << 22  # bytes at a time
+_KEPT_S = 600.0  # for which a host keeps blocks that it has fetched
 _MARK = "nearcast-store.json"
 
 
@@ -130,6 +135,39 @@ class Store:
             )
         return found
 
+    def need_checked(self, name: str, shared: bool = False) -> pa.Buffer:
+        """The same, of a file whose name ends with the checksum of its bytes.
+
+        `shared`: fetch it once for all processes of this host.
+
+        Raises
+        ------
+        SetupError
+            It is not there, or does not hold what was written.
+        """
+        found = self.need_shared(name) if shared else self.need(name)
+        if f"{zlib.crc32(found):08x}" != name.rpartition("-")[2]:
+            raise self.damaged(name, "it is cut short or damaged")
+        return found
+
+    def need_shared(self, name: str) -> pa.Buffer:
+        """The content of a file that must be there, fetched once by this host; its processes map one copy of it."""
+        if self._is_local:
+            return self.need(name)
+        folder = Path(tempfile.gettempdir()) / f"nearcast-{os.getuid()}" / sha256(self.uri.encode()).hexdigest()[:16]
+        place = folder / name.replace("/", "_")
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with open(folder / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not place.exists():
+                found = self.need(name)
+                beside = place.with_suffix(".tmp")
+                beside.write_bytes(found)
+                beside.replace(place)
+                _forget_old(folder)
+        with pa.memory_map(str(place)) as file:
+            return file.read_buffer()
+
     def put_snapshot(self, name: str, broker: nc.Broker) -> None:
         """Write a broker."""
         if self._is_local:
@@ -138,14 +176,40 @@ class Store:
             return
         with tempfile.TemporaryDirectory(prefix="nearcast-") as folder:
             broker.snapshot(Path(folder) / "snapshot")
-            with (
-                open(Path(folder) / "snapshot", "rb") as file,
-                self._fs.open_output_stream(self._path(name)) as stream,
-            ):
-                shutil.copyfileobj(file, stream, _COPIED)
+            self.put_file(name, Path(folder) / "snapshot")
+
+    def put_file(self, name: str, path: Path) -> None:
+        """Write what a file of this host holds; on a local disk it is there whole or not at all."""
+        if self._is_local:
+            beside = Path(f"{self._path(name)}.{uuid.uuid4().hex[:8]}.tmp")
+            beside.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(path, beside)
+            beside.replace(self._path(name))
+            return
+        with open(path, "rb") as file, self._fs.open_output_stream(self._path(name)) as stream:
+            shutil.copyfileobj(file, stream, _COPIED)
 
     def get_snapshot(self, name: str) -> nc.Broker:
-        """The broker that was written; its arrays are read when they are needed."""
+        """The broker that was written; its arrays are read when they are needed.
+
+        Raises
+        ------
+        SetupError
+            It is not there, is damaged, or was written by a version with another format.
+        """
+        try:
+            return self._snapshot(name)
+        except SnapshotError as error:
+            raise self.damaged(name, str(error)) from error
+
+    def damaged(self, name: str, why: str) -> SetupError:
+        """What to say of a file that does not hold what was written."""
+        return SetupError(
+            f"{self._path(name)} cannot be used ({why}). Put it back from a copy, or begin with another store and "
+            "another checkpoint; if another version of Nearcast wrote it, go on with that one."
+        )
+
+    def _snapshot(self, name: str) -> nc.Broker:
         if self._is_local:
             if not Path(self._path(name)).exists():
                 self.need(name)
@@ -171,7 +235,10 @@ class Store:
         """What `put_copy` was given."""
         with tempfile.TemporaryDirectory(prefix="nearcast-") as folder:
             (Path(folder) / "copy").write_bytes(self.need(name).to_pybytes())
-            return snapshot.read(Path(folder) / "copy")
+            try:
+                return snapshot.read(Path(folder) / "copy")
+            except SnapshotError as error:
+                raise self.damaged(name, "it is cut short or damaged") from error
 
     def infos(self, folder: str) -> list[fs.FileInfo]:
         """What a folder holds."""
@@ -191,10 +258,23 @@ class Store:
         return posixpath.join(self._root, name)
 
 
+def _forget_old(folder: Path) -> None:
+    """Delete what was fetched long ago; whoever has mapped it goes on."""
+    before = time.time() - _KEPT_S
+    for path in folder.iterdir():
+        if path.name != "lock" and path.stat().st_mtime < before:
+            path.unlink()
+
+
+def checked_name(beginning: str, data: bytes) -> str:
+    """A name for bytes that ends with their checksum."""
+    return f"{beginning}-{zlib.crc32(data):08x}"
+
+
 def fetched(uri: str | None, name: str | None, payload: bytes | None) -> Any:
     """The bytes of a block, given or named."""
     if name is None:
         assert payload is not None, "a block must have a name or be given"
         return payload
     assert uri is not None, "a named block must be in a store"
-    return Store(uri).need(name)
+    return Store(uri).need_checked(name)

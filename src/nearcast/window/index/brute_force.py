@@ -14,6 +14,7 @@ from nearcast.space.distance import distance, ssim
 from nearcast.space.space import Space
 from nearcast.window.index.candidates import holds_term, in_area
 from nearcast.window.index.query import ALL, ANY, BY_SCORE, Area, Moment, Question, is_alive, is_wanted, n_held
+from nearcast.window.recency import keys_of
 
 
 class StoredMessages(NamedTuple):
@@ -120,7 +121,12 @@ class BruteForceIndex:
         dense[terms] = weights
         stored, words = StoredMessages(self._slots, self._sequences), WordWeights(idf, dense)
         score_all(messages, stored, self.space.kernel_input, words, question, terms.size, moment, keys)
-        order = np.lexsort((-self._sequences, keys))[: question.k]
+        magnitudes, mantissas = np.zeros(keys.size, dtype=np.int64), keys
+        if question.half_life:
+            half_lives = np.full(keys.size, question.half_life)
+            exponents, found = keys_of(-keys, messages.rows["ts"][self._slots], half_lives)
+            magnitudes, mantissas = np.where(np.isnan(keys), 0, -exponents), -found
+        order = np.lexsort((-self._sequences, mantissas, magnitudes, np.isnan(keys)))[: question.k]
         order = order[~np.isnan(keys[order])]
         return self._slots[order], keys[order]
 

@@ -13,7 +13,8 @@ QUEUED = record(
     ("node", "i4"),
 )
 BEST = record(
-    ("key", "f8"),  # distance, or minus the score while searching: the smaller the better
+    ("magnitude", "i8"),  # minus the exponent of a key that fades, else 0: the smaller the better
+    ("key", "f8"),  # distance, or minus the score or its mantissa while searching: the smaller the better
     ("sequence", "i8"),
     ("slot", "i4"),
 )
@@ -22,6 +23,8 @@ BEST = record(
 @inlined
 def worse(a: Any, b: Any) -> Any:
     """Does the first message come after the second?"""
+    if a.magnitude != b.magnitude:
+        return a.magnitude > b.magnitude
     return a.key > b.key or (a.key == b.key and a.sequence < b.sequence)
 
 
@@ -29,6 +32,7 @@ def worse(a: Any, b: Any) -> Any:
 def swap(heap: Any, i: Any, j: Any) -> None:
     """Exchange two messages."""
     a, b = heap[i], heap[j]
+    a.magnitude, b.magnitude = b.magnitude, a.magnitude
     a.key, b.key = b.key, a.key
     a.sequence, b.sequence = b.sequence, a.sequence
     a.slot, b.slot = b.slot, a.slot
@@ -49,17 +53,19 @@ def sift_down(heap: Any, n: int) -> None:
 
 
 @inlined
-def offer(heap: Any, n: int, k: Any, key: Any, sequence: int, slot: int) -> Any:
+def offer(heap: Any, n: int, k: Any, magnitude: Any, key: Any, sequence: int, slot: int) -> Any:
     """Keep the message if it is among the k best; returns how many are kept."""
     if n == k:
         worst = heap[0]
-        if key > worst.key or (key == worst.key and sequence < worst.sequence):
+        if magnitude > worst.magnitude:
             return n
-        worst.key, worst.sequence, worst.slot = key, sequence, slot
+        if magnitude == worst.magnitude and (key > worst.key or (key == worst.key and sequence < worst.sequence)):
+            return n
+        worst.magnitude, worst.key, worst.sequence, worst.slot = magnitude, key, sequence, slot
         sift_down(heap, n)
         return n
     new = heap[n]
-    new.key, new.sequence, new.slot = key, sequence, slot
+    new.magnitude, new.key, new.sequence, new.slot = magnitude, key, sequence, slot
     at = n
     while at > 0 and worse(heap[at], heap[(at - 1) >> 1]):
         swap(heap, at, (at - 1) >> 1)

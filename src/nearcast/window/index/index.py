@@ -49,6 +49,7 @@ MANY_LIVE, MOST_LIVE = 100_000, 1 << 22  # with fewer it gains nothing, with mor
 _POOLS = {
     "members": (seg.MEMBER, "member_start", "n_members"),
     "boxes": (seg.BOX, "box_start", "n_boxes"),
+    "times": (np.dtype(np.int64), "box_start", "n_boxes"),  # taken and given with the boxes, so they lie alike
     "lists": (seg.TERM_LIST, "list_start", "n_lists"),
     "skips": (seg.SKIP, "skip_start", "n_skips"),
     "postings": (seg.POSTING, "posting_start", "n_postings"),
@@ -86,6 +87,7 @@ class MessageIndex:
             self._segments,
             pools["members"],
             pools["boxes"],
+            pools["times"],
             pools["lists"],
             pools["skips"],
             pools["postings"],
@@ -206,7 +208,7 @@ class MessageIndex:
         segment.n_postings = n_postings
         segment.n_lists = 1 << int(n_distinct * 3 // 2).bit_length()
         segment.n_boxes = seg.n_boxes(members.size)
-        for name in ("members", "lists", "boxes", "postings"):
+        for name in ("members", "lists", "boxes", "times", "postings"):
             _, start, n = _POOLS[name]
             segment[start] = self._pools[name].take(int(segment[n]))
         seg.write_in_order(members, np.argsort(members["code"], kind="stable"), self._part(segment, "members"))
@@ -218,7 +220,8 @@ class MessageIndex:
         seg.fill_skips(
             distinct, lists, members.size, segment.depth, postings, self._part(segment, "skips"), self._tallies
         )
-        seg.fill_boxes(messages.rows, members, self.space.metric_code, segment.depth, self._part(segment, "boxes"))
+        boxes, times = self._part(segment, "boxes"), self._part(segment, "times")
+        seg.fill_boxes(messages.rows, members, self.space.metric_code, segment.depth, boxes, times)
         self._n_builds += 1
         self._n_built += members.size
         return built

@@ -47,6 +47,7 @@ def _alive(members: Array, messages: MessageLayout) -> Ints:
 
 def _check_members(index: IndexLayout, segment: Any, messages: MessageLayout) -> None:
     members, boxes = _part(index.members, segment, "member"), _part(index.boxes, segment, "box")
+    times = _part(index.times, segment, "box")
     assert segment["depth"] == leaf_depth(members.size)
     assert boxes.size == n_boxes(members.size)
     assert np.all(np.diff(members["code"]) >= 0), "members do not follow the curve"
@@ -64,6 +65,7 @@ def _check_members(index: IndexLayout, segment: Any, messages: MessageLayout) ->
         node = first_node(int(segment["depth"])) + (int(rank) >> LEAF_BITS)
         while node >= 0:
             box = boxes[node]
+            assert row["ts"] <= times[node], "newer than its node"
             assert all(box[f"{axis}0"] <= member[axis] <= box[f"{axis}1"] for axis in "xyz"), "point outside of its box"
             assert box["west"] <= x <= box["east"], "longitude outside of its box"
             assert box["south"] <= row["y"] <= box["north"], "latitude outside of its box"

@@ -24,10 +24,12 @@ from nearcast.window.index.query import (
     VERIFIED,
     SearchTask,
     bound_of,
+    fade_bound,
     is_alive,
     is_wanted,
     key_of,
     limit_of,
+    order_of,
     sure_of,
 )
 from nearcast.window.index.segments import FAN, LEAF_BITS, first_node
@@ -49,7 +51,7 @@ class NodePlan(NamedTuple):
 
     n_words: int  # words not tried yet; their states come first
     oldest: int  # messages that are not newer are gone by count
-    defers: bool  # whether exact scores wait until the end; not where a condition makes bounds unsure
+    defers: bool  # whether exact scores wait until the end; not where a condition or fading makes bounds unsure
 
 
 class Found(NamedTuple):
@@ -179,7 +181,7 @@ def offer_sure(sure: Any, n_sure: Any, k: Any, key: Any, member: Any) -> Any:
     for i in range(n_sure):
         if sure[i].slot == member.slot:
             return n_sure
-    return offer(sure, n_sure, k, key, member.sequence, member.slot)
+    return offer(sure, n_sure, k, np.int64(0), key, member.sequence, member.slot)
 
 
 @inlined
@@ -220,7 +222,7 @@ def verify_deferred(task: SearchTask, n_best: int, n_deferred: Any, limit: float
         task.scratch.work[VERIFIED] += 1
         key = key_of(rows[member.slot], words, counts, task.idf, task.dense, task.question, task.aim)
         if not math.isnan(key):
-            n_best = offer(best, n_best, task.aim.k, key, member.sequence, member.slot)
+            n_best = offer(best, n_best, task.aim.k, np.int64(0), key, member.sequence, member.slot)
     return n_best
 
 
@@ -239,12 +241,13 @@ def verify_kept(task: SearchTask, n_kept: Any, found: Any) -> Any:
     for i in range(n_kept):
         member = members[kept[i].member]
         row = rows[member.slot]
-        if kept[i].bound <= limit and is_alive(row, member.sequence, task.moment):
+        if fade_bound(aim, kept[i].bound, row.ts) <= limit and is_alive(row, member.sequence, task.moment):
             if not is_wanted(task.question, task.messages, member.slot):
                 continue
             task.scratch.work[VERIFIED] += 1
             key = key_of(row, words, counts, task.idf, task.dense, task.question, aim)
             if not math.isnan(key):
-                n_best = offer(best, n_best, aim.k, key, member.sequence, member.slot)
+                magnitude, key = order_of(aim, key, row.ts)
+                n_best = offer(best, n_best, aim.k, magnitude, key, member.sequence, member.slot)
                 limit = limit_of(aim, best, n_best)
     return Found(n_best, found.n_sure, found.n_deferred, limit)

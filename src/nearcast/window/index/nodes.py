@@ -32,6 +32,7 @@ from nearcast.window.index.query import (
     POSTINGS,
     SearchTask,
     bound_of,
+    fade_bound,
     limit_of,
 )
 from nearcast.window.index.segments import FAN, FAN_BITS, LEAF_BITS, first_node, nodes_at
@@ -71,7 +72,9 @@ def queue_roots(task: SearchTask) -> int:
                 hits += 1
         if hits >= aim.need:
             squared = box_squared(aim.x, aim.y, aim.z, index.boxes[index.segments[s].box_start])
-            n_queue = push(scratch.queue, n_queue, bound_of(aim, squared, min(text, math.sqrt(cap))), s, 0)
+            bound = bound_of(aim, squared, min(text, math.sqrt(cap)))
+            bound = fade_bound(aim, bound, index.times[index.segments[s].box_start])
+            n_queue = push(scratch.queue, n_queue, bound, s, 0)
     return n_queue
 
 
@@ -133,7 +136,7 @@ def tally_children(
 @inlined
 def push_children(task: SearchTask, s: Any, node: int, limit: float, queue: Any, n_queue: Any) -> Any:
     """Queue the children of a node that can still win, and clear their tallies; returns the length of the queue."""
-    boxes, tallies, aim = task.layout.boxes, task.scratch.tallies, task.aim
+    boxes, times, tallies, aim = task.layout.boxes, task.layout.times, task.scratch.tallies, task.aim
     box_start = task.layout.segments[s].box_start
     first = (node << FAN_BITS) + 1
     share = 1.0 - aim.alpha if aim.mode == BY_SCORE else 0.0
@@ -145,7 +148,7 @@ def push_children(task: SearchTask, s: Any, node: int, limit: float, queue: Any,
             if text * text > tally.cap:
                 text = math.sqrt(tally.cap)
             squared = box_squared(aim.x, aim.y, aim.z, boxes[box_start + first + child])
-            bound = bound_of(aim, squared, text)
+            bound = fade_bound(aim, bound_of(aim, squared, text), times[box_start + first + child])
             if bound <= limit:
                 n_queue = push(queue, n_queue, bound, s, first + child)
         tally.text = tally.cap = 0.0
@@ -236,9 +239,10 @@ def search_nodes(task: SearchTask, n_best: int) -> int:
         return n_best
     oldest = max(index.oldest, moment.since, moment.last - moment.newest)
     sure_lives = task.question.condition == NO_CONDITION and all_alive(index.segments, moment.clock)
-    plan = NodePlan(n_words, oldest, aim.mode == BY_SCORE and sure_lives)
+    plan = NodePlan(n_words, oldest, aim.mode == BY_SCORE and aim.half_life == 0 and sure_lives)
     for i in range(n_best):
-        sure[i].key, sure[i].sequence, sure[i].slot = best[i].key, best[i].sequence, best[i].slot
+        sure[i].magnitude, sure[i].key = best[i].magnitude, best[i].key
+        sure[i].sequence, sure[i].slot = best[i].sequence, best[i].slot
     found = Found(n_best, n_best, np.int64(0), limit_of(aim, best, n_best))
     n_queue = queue_roots(task)
     while n_queue > 0 and queue[0].bound <= found.limit:

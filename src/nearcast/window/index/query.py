@@ -1,6 +1,7 @@
 """Says what is asked of the message index, as of when, and computes the bounds and keys that answers are compared by.
 
-The **key** of a message is its distance, or minus its score: the smaller the better.
+The **key** of a message is its distance, or minus its score: the smaller the better. A score that fades is bounded as
+it is told at the moment of the search; messages are compared by their keys without a clock (`window/recency.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from nearcast.jit import inlined, kernel
 from nearcast.space.distance import distance, ssim
 from nearcast.space.hilbert import at_least, at_most, squared_limit
 from nearcast.window.index.segments import IndexLayout, bit_of
+from nearcast.window.recency import faded, recency_key, score_of_key
 from nearcast.window.window import is_live
 
 BY_SCORE, ALL, ANY = range(3)
@@ -27,6 +29,7 @@ N_COUNTERS = 5
 LOOSE = 1e-12  # a bound by place and words is lowered by this much before it filters
 BLUR = 4e-7  # a float32 unit weight is rounded up by less than this share of it
 _BLURRED = 1e-11  # and by less than this, where it is tiny
+_FADE_BLUR = 1e-9  # a faded score is off by less than this share of it
 
 
 class Question(NamedTuple):
@@ -40,6 +43,7 @@ class Question(NamedTuple):
     norm: float
     condition: int  # or NO_CONDITION
     conditions: ConditionLayout
+    half_life: int  # of scores, in milliseconds; 0: they do not fade
 
 
 class Moment(NamedTuple):
@@ -73,6 +77,8 @@ class Aim(NamedTuple):
     y: float
     z: float
     bits: int  # `bit_of` its words
+    half_life: int
+    clock: int
 
 
 class SearchScratch(NamedTuple):
@@ -148,10 +154,29 @@ def sure_of(aim: Any, squared: Any, text: Any) -> Any:
 
 
 @inlined
+def fade_bound(aim: Any, bound: Any, ts: Any) -> Any:
+    """A bound for messages that are not newer than `ts`: it fades if scores do."""
+    if aim.half_life == 0 or ts >= aim.clock:
+        return bound
+    return faded(bound, ts, aim.clock, aim.half_life) * (1.0 + _FADE_BLUR)
+
+
+@inlined
+def order_of(aim: Any, key: Any, ts: Any) -> Any:
+    """Magnitude and key by which a message is compared with others."""
+    if aim.half_life == 0:
+        return np.int64(0), key
+    exponent, mantissa = recency_key(-key, ts, aim.half_life)
+    return -exponent, -mantissa
+
+
+@inlined
 def limit_of(aim: Any, best: Array, n: int) -> Any:
     """The bound beyond which nothing enters the answer any more."""
     if n < aim.k:
         return np.inf
+    if aim.half_life != 0:
+        return -score_of_key(-best[0].magnitude, -best[0].key, aim.clock, aim.half_life) * (1.0 - _FADE_BLUR)
     return best[0].key if aim.mode == BY_SCORE else squared_limit(aim.metric, best[0].key)
 
 

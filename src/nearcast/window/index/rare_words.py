@@ -18,11 +18,13 @@ from nearcast.window.index.query import (
     VERIFIED,
     SearchTask,
     bound_of,
+    fade_bound,
     is_alive,
     is_wanted,
     key_of,
     limit_of,
     n_held,
+    order_of,
     untried_dot,
 )
 from nearcast.window.index.segments import LEAF, mark_of
@@ -50,7 +52,8 @@ def scan_recent(task: SearchTask) -> int:
         if hits == task.terms.size or (hits > 0 and question.mode != ALL):
             task.scratch.work[VERIFIED] += 1
             key = key_of(row, messages.terms, messages.counts, task.idf, task.dense, question, aim)
-            n = offer(task.scratch.best, n, question.k, key, entry.sequence, entry.slot)
+            magnitude, key = order_of(aim, key, row.ts)
+            n = offer(task.scratch.best, n, question.k, magnitude, key, entry.sequence, entry.slot)
     return n
 
 
@@ -118,14 +121,17 @@ def scan_word(task: SearchTask, word: int, n: int) -> int:
                 total = untried_dot(words, counts, row, idf, dense, aim.bits)
                 dx, dy, dz = member.x - aim.x, member.y - aim.y, member.z - aim.z
                 squared = dx * dx + dy * dy + dz * dz
-                if total < 0.0 or bound_of(aim, squared, total / (question.norm * row.norm)) > limit:
+                if total < 0.0:
+                    continue
+                if fade_bound(aim, bound_of(aim, squared, total / (question.norm * row.norm)), row.ts) > limit:
                     continue
                 if not is_wanted(question, messages, member.slot):
                     continue
                 work[VERIFIED] += 1
                 near = ssim(distance(aim.metric, question.x, question.y, row.x, row.y), aim.max_distance)
                 key = -topk_score(question.alpha, near, total, question.norm, row.norm)
-                n = offer(best, n, aim.k, key, member.sequence, member.slot)
+                magnitude, key = order_of(aim, key, row.ts)
+                n = offer(best, n, aim.k, magnitude, key, member.sequence, member.slot)
                 limit = limit_of(aim, best, n)
             p = stop
     return n

@@ -17,7 +17,17 @@ from nearcast.space.hilbert import to_point
 from nearcast.window.index.heaps import sort_best
 from nearcast.window.index.nodes import search_nodes
 from nearcast.window.index.postings import seek_terms
-from nearcast.window.index.query import ALL, BY_SCORE, SEARCHES, Aim, Moment, Question, SearchScratch, SearchTask
+from nearcast.window.index.query import (
+    ALL,
+    BY_SCORE,
+    SEARCHES,
+    Aim,
+    Moment,
+    Question,
+    SearchScratch,
+    SearchTask,
+    key_of,
+)
 from nearcast.window.index.rare_words import scan_rare, scan_recent
 from nearcast.window.index.segments import FAN, IndexLayout, bit_of
 
@@ -36,7 +46,8 @@ def search(
     """Write the k best live messages to `scratch.best`, best first; returns how many there are, or NEED_ROOM.
 
     `terms` are the distinct words of the question, `dense` holds their weights and is 0 elsewhere: count * idf for
-    BY_SCORE, anything positive for ALL and ANY. On return `key` is the score (BY_SCORE) or the distance (ALL, ANY).
+    BY_SCORE, anything positive for ALL and ANY. On return `key` is the score (BY_SCORE; before it fades) or the
+    distance (ALL, ANY).
     """
     best, n_terms = scratch.best, terms.size
     k = min(question.k, index.members.size + index.recent.size)
@@ -49,7 +60,10 @@ def search(
     bits = 0
     for i in range(n_terms):
         bits |= bit_of(terms[i])
-    aim = Aim(question.mode, need, k, question.alpha, index.metric, index.max_distance, x, y, z, bits)
+    aim = Aim(
+        question.mode, need, k, question.alpha, index.metric, index.max_distance, x, y, z, bits, question.half_life,
+        moment.clock,
+    )  # fmt: skip
     scratch.work[SEARCHES] += 1
     task = SearchTask(index, messages, idf, question, terms, dense, moment, scratch, aim)
     n = scan_recent(task)
@@ -62,5 +76,8 @@ def search(
     sort_best(best, n)
     if question.mode == BY_SCORE:
         for i in range(n):
+            if question.half_life != 0:  # the mantissa of its key
+                row = messages.rows[best[i].slot]
+                best[i].key = key_of(row, messages.terms, messages.counts, idf, dense, question, aim)
             best[i].key = -best[i].key
     return n

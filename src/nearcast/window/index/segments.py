@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, record
-from nearcast.columns.times import FOREVER
+from nearcast.columns.times import FOREVER, MISSING
 from nearcast.jit import inlined, kernel
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.hilbert import grid_line, hilbert, to_point
@@ -105,6 +105,7 @@ class IndexLayout(NamedTuple):
     segments: Array  # SEGMENT[n_segments]
     members: Array  # MEMBER[]: by segment and rank
     boxes: Array  # BOX[]: by segment and node
+    times: Longs  # int64[]: beside the boxes: the largest `ts` of a node
     lists: Array  # TERM_LIST[]: by segment, a hash table by term
     skips: Array  # SKIP[]: by segment, list and node - 1
     postings: Array  # POSTING[]: by segment, term and rank
@@ -317,9 +318,10 @@ def fill_skips(
 
 
 @kernel
-def fill_boxes(rows: Array, members: Array, metric: int, depth: int, boxes: Array) -> None:
-    """Write the box of every node, from the leaves up; nodes without members get an empty one."""
+def fill_boxes(rows: Array, members: Array, metric: int, depth: int, boxes: Array, times: Longs) -> None:
+    """Write the box and the largest `ts` of every node, from the leaves up; nodes without members get an empty box."""
     for i in range(boxes.size):
+        times[i] = MISSING
         box = boxes[i]
         box.x0, box.y0, box.z0, box.west, box.south = np.inf, np.inf, np.inf, np.inf, np.inf
         box.x1, box.y1, box.z1, box.east, box.north = -np.inf, -np.inf, -np.inf, -np.inf, -np.inf
@@ -327,7 +329,9 @@ def fill_boxes(rows: Array, members: Array, metric: int, depth: int, boxes: Arra
         member = members[rank]
         row = rows[member.slot]
         x = wrap(row.x) if metric == HAVERSINE else row.x
-        box = boxes[first_node(depth) + (rank >> LEAF_BITS)]
+        leaf = first_node(depth) + (rank >> LEAF_BITS)
+        times[leaf] = max(times[leaf], row.ts)
+        box = boxes[leaf]
         box.x0, box.x1 = min(box.x0, below(member.x)), max(box.x1, above(member.x))
         box.y0, box.y1 = min(box.y0, below(member.y)), max(box.y1, above(member.y))
         box.z0, box.z1 = min(box.z0, below(member.z)), max(box.z1, above(member.z))
@@ -336,6 +340,7 @@ def fill_boxes(rows: Array, members: Array, metric: int, depth: int, boxes: Arra
     for i in range(boxes.size - 1, 0, -1):
         box = boxes[i]
         over = boxes[(i - 1) >> FAN_BITS]
+        times[(i - 1) >> FAN_BITS] = max(times[(i - 1) >> FAN_BITS], times[i])
         over.x0, over.x1 = min(over.x0, box.x0), max(over.x1, box.x1)
         over.y0, over.y1 = min(over.y0, box.y0), max(over.y1, box.y1)
         over.z0, over.z1 = min(over.z0, box.z0), max(over.z1, box.z1)

@@ -1,7 +1,7 @@
 """The demo's sample: a seeded day in an invented city, written as two files of JSON lines.
 
-`messages.jsonl` holds the posts in time order, `events.jsonl` who subscribes, moves and leaves. A few lines of each are
-broken on purpose, so that a run has something to reject.
+`messages.jsonl` holds the posts in time order, `events.jsonl` who subscribes, moves and leaves, where the tram is, and
+which posts are withdrawn. A few lines of each are broken on purpose, so that a run has something to reject.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nearcast.errors import InvalidInput
+from nearcast.workload.city import changes as city_changes
 from nearcast.workload.city import people as city_people
 from nearcast.workload.city import posts as city_posts
+from nearcast.workload.city.changes import TRAM
 from nearcast.workload.city.map import BOUNDS, METRIC, NAME, features, space
 from nearcast.workload.city.people import PEOPLE, Person
 from nearcast.workload.schema import generator
 
 __all__ = ["BOUNDS", "METRIC", "NAME", "PEOPLE", "SEED", "Person", "Sample", "features", "sample", "space"]
-__all__ += ["write_sample"]
+__all__ += ["TRAM", "versions", "write_sample"]
 
 SEED = 7
 STORY_SHARE = 0.12  # of the posts tell of the day's events
-_POSTS, _EVENTS = 8, 9  # what a seed is used for
+_POSTS, _EVENTS, _CHANGES = 8, 9, 10  # what a seed is used for
 
 
 class Sample(NamedTuple):
@@ -56,7 +58,17 @@ def sample(seed: int = SEED, n_messages: int = 4_000, n_background: int = 300) -
         if draft.expires is not None:
             post["expires"] = draft.expires
         posts.append(post)
-    return posts, city_people.events(generator(seed, _EVENTS), n_background)
+    changes = city_changes.changes(generator(seed, _CHANGES), posts)
+    events = [*city_people.events(generator(seed, _EVENTS), n_background), *changes]
+    return posts, sorted(events, key=lambda event: event["ts"])
+
+
+def versions(posts: list[Any], events: list[Any]) -> list[Any]:
+    """All messages of the day in time order, every version of what is updated too; `until` ends what is withdrawn."""
+    gone = {event["id"]: event["ts"] for event in events if event["event"] == "retract"}
+    made = [{**post, "until": gone[post["id"]]} if post["id"] in gone else post for post in posts]
+    made += [{name: event[name] for name in event if name != "event"} for event in events if event["event"] == "update"]
+    return sorted(made, key=lambda message: message["ts"])
 
 
 def write_sample(folder: str | os.PathLike[str], seed: int = SEED, n_messages: int = 4_000) -> Sample:

@@ -97,8 +97,16 @@ PEOPLE = (
     Person(
         "noor",
         "Noor",
-        "Where to go tonight? The eight best posts for live jazz, words counting more than the way there.",
-        {"kind": "topk", **_place(7.4, 4.6), "keywords": "live jazz concert tonight", "k": 8, "alpha": 0.35},
+        "Where to go tonight? The eight best posts for live jazz, words counting more than the way there. What was "
+        "posted four hours ago counts half.",
+        {
+            "kind": "topk",
+            **_place(7.4, 4.6),
+            "keywords": "live jazz concert tonight",
+            "k": 8,
+            "alpha": 0.35,
+            "decay": 14_400,
+        },
     ),
     Person(
         "oskar",
@@ -122,7 +130,7 @@ PEOPLE = (
     Person(
         "jonas",
         "Jonas",
-        "Circling the block in Saltgate: the three nearest posts that say both free and parking.",
+        "Circling the block in Saltgate: the three nearest posts that say both free and parking; gone when taken.",
         {"kind": "nearest", **_place(5.7, 3.8), "keywords": "free parking", "k": 3, "match": "all"},
         hour=9.0,
     ),
@@ -145,6 +153,28 @@ PEOPLE = (
         "Pilar",
         "Looked for vegan breakfast until noon, found her place, and unsubscribed.",
         {"kind": "nearest", **_place(9.7, 4.5), "keywords": "vegan", "k": 4, "match": "any"},
+    ),
+    Person(
+        "lena",
+        "Lena, at the stop",
+        "Waits for tram 12 in Mill End: told when it comes within 700 metres, and when it has left again.",
+        {
+            "kind": "within",
+            "region": _circle(5.0, 6.4, 700),
+            "keywords": '"tram 12"',
+            "where": "category = 'tram' AND late < 30",
+        },
+    ),
+    Person(
+        "kofi",
+        "Kofi, dealer",
+        "Vintage things and antiques up to 60, anywhere west of the river; what is second hand and only used is not.",
+        {
+            "kind": "within",
+            "region": [*city_map.at(0.0, 1.0), *city_map.at(6.2, 10.0)],
+            "keywords": '(vint* OR antiq* OR "second hand") AND NOT "barely touched"',
+            "where": "category = 'sale' AND NOT price > 60",
+        },
     ),
     Person(
         "dockers",

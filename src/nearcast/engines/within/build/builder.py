@@ -29,6 +29,7 @@ from nearcast.engines.within.build.tasks import (
     put_task,
 )
 from nearcast.engines.within.layout import ENTRY
+from nearcast.engines.within.leaf_block import lines_for
 from nearcast.engines.within.upkeep.subtree import sample_reaching
 from nearcast.engines.within.word_order import WordOrder
 
@@ -115,7 +116,7 @@ class TreeBuilder:
 
     def _make_room(self, arrays: TreeArrays, n_next: int) -> None:
         """Room for any node, or for a leaf of `n_next` rows."""
-        arrays.make_room(64, 4 * self._fanout, 64, class_room(class_of(n_next)))
+        arrays.make_room(64, 4 * self._fanout, 64, class_room(class_of(lines_for(n_next))))
 
     @property
     def nbytes(self) -> int:

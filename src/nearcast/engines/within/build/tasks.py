@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Ints
-from nearcast.engines.within.arrays import class_of, class_room, new_leaf, new_node, write_entry
+from nearcast.engines.within.arrays import block_of, class_of, class_room, new_leaf, new_node
 from nearcast.engines.within.build.layout import (
     BUDGET,
     BY_COST,
@@ -33,19 +33,20 @@ from nearcast.engines.within.build.space_grid import cell_of
 from nearcast.engines.within.layout import (
     BY_SPACE,
     BY_WORDS,
+    INTS_PER_LINE,
     KEYWORD,
     LAST_RANK,
-    N_HELD,
     N_LEAVES,
+    N_LINES,
     N_NODES,
     N_PARTS,
     NO_NODE,
     SPACE,
     UNRANKED,
-    Rectangle,
     TreeLayout,
 )
-from nearcast.engines.within.paths import cut_of, parts_below
+from nearcast.engines.within.leaf_block import fill_block, lines_for
+from nearcast.engines.within.paths import cut_of, parts_below, region_of
 from nearcast.jit import NEED_ROOM, kernel
 
 DONE, PAUSED = 0, 1
@@ -58,14 +59,14 @@ _CHOOSING, _COUNTING, _WRITING = range(3)  # phases of a task
 @kernel
 def make_leaf(tree: TreeLayout, builder: BuildStacks, task: Any, plan: Plan) -> int:
     """End a task with a leaf; returns DONE or NEED_ROOM."""
-    room = class_room(class_of(task.n_rows))
-    if tree.heads[N_LEAVES] == tree.leaves.size or tree.heads[N_HELD] + room > tree.held.size:
+    n_lines = class_room(class_of(lines_for(task.n_rows)))
+    if tree.heads[N_LEAVES] == tree.leaves.size or tree.heads[N_LINES] + n_lines > tree.ints.size // INTS_PER_LINE:
         return NEED_ROOM
     leaf = new_leaf(tree, task.part, task.n_rows, plan.since)
     if task.n_rows > plan.leaf:
         tree.leaves[leaf].tried = task.n_rows
-    for i in range(task.n_rows):
-        write_entry(tree, tree.parts[task.part].start + i, builder.stack[task.start + i])
+    block = block_of(tree.parts[task.part])
+    fill_block(tree, block, builder.stack, task.start, task.n_rows, region_of(tree, task.part))
     builder.state[BUDGET] -= task.n_rows
     return DONE
 
@@ -203,27 +204,6 @@ def write_rows(tree: TreeLayout, builder: BuildStacks, task: Any) -> None:
         builder.state[N_TARGETS] = end
         builder.state[BUDGET] -= end - at - 1
         task.cursor += 1
-
-
-@kernel
-def region_of(tree: TreeLayout, part: int) -> Rectangle:
-    """The region of what hangs below a part: that of its node, or of its cell."""
-    if tree.parts[part].node == NO_NODE:
-        return Rectangle(-np.inf, -np.inf, np.inf, np.inf)
-    node = tree.nodes[tree.parts[part].node]
-    x0, y0, x1, y1 = node.x0, node.y0, node.x1, node.y1
-    if node.kind == SPACE and part > node.first:
-        cell, y_first = part - node.first - 1, node.first + node.n_columns - 1
-        column, row = cell % node.n_columns, cell // node.n_columns
-        if column > 0:
-            x0 = tree.lines[node.first + column - 1]
-        if column < node.n_columns - 1:
-            x1 = tree.lines[node.first + column]
-        if row > 0:
-            y0 = tree.lines[y_first + row - 1]
-        if row < node.n_parts // node.n_columns - 1:
-            y1 = tree.lines[y_first + row]
-    return Rectangle(x0, y0, x1, y1)
 
 
 @kernel

@@ -10,8 +10,19 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from nearcast.columns.arena import Array, Ints
-from nearcast.engines.within.arrays import write_entry
-from nearcast.engines.within.layout import CLAUSE, KEYWORD, N_HELD, N_LEAVES, NO_NODE, NO_WORD, ROOT, TreeLayout
+from nearcast.engines.within.arrays import block_of
+from nearcast.engines.within.layout import (
+    CLAUSE,
+    INTS_PER_LINE,
+    KEYWORD,
+    N_LEAVES,
+    N_LINES,
+    NO_NODE,
+    NO_WORD,
+    ROOT,
+    TreeLayout,
+)
+from nearcast.engines.within.leaf_block import position_of, rewrite_row
 from nearcast.engines.within.moving.region_diff import NEW, OLD, DiffInput, DiffRoom, diff_lists
 from nearcast.engines.within.paths import NO_CELLS, CellSpan, cells_met, covers, cut_of, word_at
 from nearcast.engines.within.upkeep.insert_remove import (
@@ -28,7 +39,7 @@ from nearcast.engines.within.upkeep.insert_remove import (
     room_for_leaf,
     widen_cut,
 )
-from nearcast.engines.within.upkeep.long_leaves import LONG, defer, position_of
+from nearcast.engines.within.upkeep.long_leaves import LONG, defer
 from nearcast.jit import NEED_ROOM, kernel
 
 
@@ -123,17 +134,17 @@ def widen_cuts(tree: TreeLayout, ranks: Ints, new: Any, n: int, since: int, work
 @kernel
 def has_room_to_move(tree: TreeLayout, work: Work, n: int) -> Any:
     """Can an entry be added to the leaves that are new on its path?"""
-    n_leaves, n_held = tree.heads[N_LEAVES], tree.heads[N_HELD]
+    n_leaves, n_lines = tree.heads[N_LEAVES], tree.heads[N_LINES]
     for i in range(n):
         if work.path_sides[i] == NEW and tree.parts[work.path[i]].child < 0:
-            more, rows = room_for_leaf(tree, work.path[i])
+            more, lines = room_for_leaf(tree, work.path[i])
             n_leaves += more
-            n_held += rows
-    return n_leaves <= tree.leaves.size and n_held <= tree.held.size
+            n_lines += lines
+    return n_leaves <= tree.leaves.size and INTS_PER_LINE * n_lines <= tree.ints.size
 
 
 @kernel
-def move_entry(tree: TreeLayout, news: Array, i_new: int, n: int, limits: LeafLimits, work: Work) -> None:
+def move_entry(tree: TreeLayout, news: Array, i_new: int, n: int, rows: Array, limits: LeafLimits, work: Work) -> None:
     """Remove an entry from the leaves that are old on its path of `n`, and insert it into those that are new.
 
     Keeps: the weight of a part is the number of entries below it, except for long leaves with deferred changes.
@@ -148,8 +159,8 @@ def move_entry(tree: TreeLayout, news: Array, i_new: int, n: int, limits: LeafLi
             continue
         if sides == OLD | NEW:
             if part.child < 0:
-                place = position_of(tree.held, part.start, part.now, new.slot, new.tags & CLAUSE)
-                write_entry(tree, place, new)
+                block = block_of(part)
+                rewrite_row(tree, block, position_of(tree, block, new.slot, new.tags & CLAUSE), new)
             continue
         part.now += 1 if sides == NEW else -1
         if part.child >= 0:
@@ -157,7 +168,7 @@ def move_entry(tree: TreeLayout, news: Array, i_new: int, n: int, limits: LeafLi
             if sides == OLD:
                 underfull = underfull or note_underfull(tree, at, limits.fewest, work)
         elif sides == NEW:
-            insert_entry(tree, at, new, limits, work)
+            insert_entry(tree, at, new, rows, limits, work)
         else:
             remove_entry(tree, at, new)
 
@@ -194,5 +205,5 @@ def refile_entries(
             if code != 0:
                 return i, code
         if moves:
-            move_entry(tree, news, i, n, limits, work)
+            move_entry(tree, news, i, n, diff.subscriptions.rows, limits, work)
     return news.size, 0

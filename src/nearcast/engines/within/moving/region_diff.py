@@ -18,9 +18,9 @@ from nearcast.columns.pattern_rows import PatternInput, patterns_of
 from nearcast.columns.regions import BOX
 from nearcast.columns.scores import gather
 from nearcast.columns.subscription_tables import WithinLayout, clauses_hold, in_region
-from nearcast.engines.within.build.tasks import region_of
 from nearcast.engines.within.layout import NOTHING, TreeLayout
 from nearcast.engines.within.moving.leaf_messages import LiveBounds, is_still_live, known_since
+from nearcast.engines.within.paths import region_of
 from nearcast.jit import kernel, prefetch
 
 NEED_CHANGES = -3  # too little room for changes

@@ -8,10 +8,23 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from nearcast.columns.arena import Array, Ints, Longs
-from nearcast.engines.within.arrays import append_entry, class_of, class_room, copy_entry, free_leaf, new_leaf
-from nearcast.engines.within.layout import CLAUSE, N_HELD, N_LEAVES, NOTHING, UNRANKED, VERSION, TreeLayout
+from nearcast.engines.within.arrays import append_entry, block_of, class_of, class_room, free_leaf, new_leaf
+from nearcast.engines.within.layout import (
+    BLOCK_SHAPE,
+    CLAUSE,
+    INTS_PER_LINE,
+    N_LEAVES,
+    N_LINES,
+    N_ROWS,
+    NOTHING,
+    OPEN_BITS,
+    UNRANKED,
+    VERSION,
+    TreeLayout,
+)
+from nearcast.engines.within.leaf_block import lines_for, position_of, remove_row
 from nearcast.engines.within.paths import trace
-from nearcast.engines.within.upkeep.long_leaves import LONG, defer, position_of
+from nearcast.engines.within.upkeep.long_leaves import LONG, defer
 from nearcast.jit import NEED_ROOM, kernel
 
 NEED_PATH = -2  # a path was longer than its scratch
@@ -60,12 +73,13 @@ def widen_cut(tree: TreeLayout, at: int, rank: int, since: int) -> None:
 
 @kernel
 def room_for_leaf(tree: TreeLayout, at: int) -> tuple[int, int]:
-    """How many leaves and rows one more entry below a part without a node takes."""
+    """How many leaves and lines one more entry below a part without a node takes."""
     part = tree.parts[at]
     if part.child == NOTHING:
-        return 1, class_room(class_of(_FIRST_ROOM))
-    room = tree.leaves[-2 - part.child].room
-    return 0, class_room(room + 1) if part.now == class_room(room) else 0
+        return 1, class_room(class_of(lines_for(_FIRST_ROOM)))
+    block = block_of(part)
+    full = tree.ints[block + N_ROWS] == tree.ints[block + BLOCK_SHAPE] >> OPEN_BITS
+    return 0, class_room(tree.leaves[-2 - part.child].room + 1) if full else 0
 
 
 @kernel
@@ -83,13 +97,13 @@ def has_room_to_defer(work: Work, n: int) -> Any:
 @kernel
 def has_room(tree: TreeLayout, work: Work, n: int) -> Any:
     """Can an entry be added to all leaves on its path?"""
-    n_leaves, n_held = tree.heads[N_LEAVES], tree.heads[N_HELD]
+    n_leaves, n_lines = tree.heads[N_LEAVES], tree.heads[N_LINES]
     for i in range(n):
         if tree.parts[work.path[i]].child < 0:
-            more, rows = room_for_leaf(tree, work.path[i])
+            more, lines = room_for_leaf(tree, work.path[i])
             n_leaves += more
-            n_held += rows
-    return n_leaves <= tree.leaves.size and n_held <= tree.held.size
+            n_lines += lines
+    return n_leaves <= tree.leaves.size and INTS_PER_LINE * n_lines <= tree.ints.size
 
 
 @kernel
@@ -104,11 +118,11 @@ def count_change(tree: TreeLayout, work: Work, node: int, weight: int) -> None:
 
 
 @kernel
-def insert_entry(tree: TreeLayout, at: int, entry: Any, limits: LeafLimits, work: Work) -> None:
+def insert_entry(tree: TreeLayout, at: int, entry: Any, rows: Array, limits: LeafLimits, work: Work) -> None:
     """File an entry in the leaf below a part, whose weight counts it already."""
     part = tree.parts[at]
     leaf = -2 - part.child if part.child != NOTHING else new_leaf(tree, at, _FIRST_ROOM, limits.since)
-    append_entry(tree, leaf, entry, part.now - 1)
+    append_entry(tree, leaf, entry, rows)
     if part.now == max(limits.most, 2 * tree.leaves[leaf].tried) + 1:
         work.overfull[work.n_todo[OVERFULL]] = leaf
         work.n_todo[OVERFULL] += 1
@@ -116,11 +130,11 @@ def insert_entry(tree: TreeLayout, at: int, entry: Any, limits: LeafLimits, work
 
 @kernel
 def insert_entries(
-    tree: TreeLayout, ranks: Ints, entries: Array, first: int, origin: int, limits: LeafLimits, work: Work
+    tree: TreeLayout, ranks: Ints, entries: Array, first: int, origin: int, rows: Array, limits: LeafLimits, work: Work
 ) -> tuple[int, int]:
     """File entries from `first` on below the part `origin`; returns how many are done, and NEED_ROOM, NEED_PATH or 0.
 
-    Leaves that became too long are left in work.overfull.
+    `rows` are those of the subscriptions. Leaves that became too long are left in work.overfull.
 
     Keeps: the weight of a part is the number of entries below it.
     """
@@ -141,7 +155,7 @@ def insert_entries(
             if child >= 0:
                 count_change(tree, work, child, part.now)
                 continue
-            insert_entry(tree, work.path[j], entry, limits, work)
+            insert_entry(tree, work.path[j], entry, rows, limits, work)
     return entries.size, 0
 
 
@@ -152,8 +166,8 @@ def remove_entry(tree: TreeLayout, at: int, entry: Any) -> None:
     A leaf without entries stays as long as it has messages: its list is kept, for entries that come back.
     """
     part = tree.parts[at]
-    place = position_of(tree.held, part.start, part.now + 1, entry.slot, entry.tags & CLAUSE)
-    copy_entry(tree, place, part.start + part.now)
+    block = block_of(part)
+    remove_row(tree, block, position_of(tree, block, entry.slot, entry.tags & CLAUSE))
     if part.now == 0 and tree.leaves[-2 - part.child].n_messages == 0:
         free_leaf(tree, -2 - part.child)
 
@@ -182,8 +196,6 @@ def remove_entries(
         n = trace(tree, ranks, entry, origin, work.path, work.path_ranks)
         if n == NEED_ROOM or not has_room_to_note(work, n):
             return i, NEED_PATH
-        if not has_room(tree, work, n):
-            return i, NEED_ROOM
         if not has_room_to_defer(work, n):
             return i, NEED_DEFERRED
         underfull = False

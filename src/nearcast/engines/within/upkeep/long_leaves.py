@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
-from nearcast.engines.within.arrays import copy_entry, free_leaf, write_entry
-from nearcast.engines.within.layout import CLAUSE, NOTHING, TreeLayout
+from nearcast.engines.within.arrays import block_of, free_leaf
+from nearcast.engines.within.layout import CLAUSE, HEADER, NOTHING, TreeLayout
+from nearcast.engines.within.leaf_block import clause_at, position_of, remove_row, rewrite_row
 from nearcast.jit import kernel
 
 LONG = 1024  # entries of a leaf in which a single one is not searched at once
@@ -43,35 +44,28 @@ def defer(work: Any, at: int, i: int, stays: bool) -> None:
 
 
 @kernel
-def position_of(held: Array, start: int, n_rows: Any, slot: int, clause: int) -> int:
-    """Where in a leaf the entry of a subscription's clause stands."""
-    for at in range(start, start + n_rows):
-        if held[at].slot == slot and held[at].tags & CLAUSE == clause:
-            return at
-    return NOTHING
-
-
-@kernel
 def apply_one(tree: TreeLayout, at: int, entries: Array, change: int) -> None:
-    """Apply a change to the entry at this place of a leaf, whose last entry takes the place of one that is removed."""
-    if change & 1:
-        write_entry(tree, at, entries[position_in_batch(change)])
-        return
+    """Apply a change to the entry at this place of a leaf. Only entries behind it move."""
     part = tree.parts[part_of(change)]
+    if change & 1:
+        rewrite_row(tree, block_of(part), at, entries[position_in_batch(change)])
+        return
     part.now -= 1
-    copy_entry(tree, at, part.start + part.now)
+    remove_row(tree, block_of(part), at)
 
 
 @kernel
 def find_deferred(tree: TreeLayout, at: int, entries: Array, deferred: Longs, first: int) -> int:
     """Which change for a subscription, from `first` on, is for the entry at this place; or NOTHING."""
-    held, part = tree.held[at], part_of(deferred[first])
+    part = part_of(deferred[first])
+    block = block_of(tree.parts[part])
+    slot, clause = tree.ints[block + HEADER + at], clause_at(tree, block, at)
     k = first
     while k < deferred.size and part_of(deferred[k]) == part:
         entry = entries[position_in_batch(deferred[k])]
-        if entry.slot != held.slot:
+        if entry.slot != slot:
             break
-        if entry.tags & CLAUSE == held.tags & CLAUSE:
+        if entry.tags & CLAUSE == clause:
             return k
         k += 1
     return NOTHING
@@ -84,13 +78,14 @@ def apply_to_leaf(tree: TreeLayout, entries: Array, deferred: Longs, first: int,
     if end - first <= _FEW:
         for k in range(first, end):
             entry = entries[position_in_batch(deferred[k])]
-            place = position_of(tree.held, part.start, part.now, entry.slot, entry.tags & CLAUSE)
+            place = position_of(tree, block_of(part), entry.slot, entry.tags & CLAUSE)
             apply_one(tree, place, entries, deferred[k])
     else:
         for k in range(end - 1, first - 1, -1):
             firsts[entries[position_in_batch(deferred[k])].slot] = k + 1
-        for place in range(part.start + part.now - 1, part.start - 1, -1):  # what takes a place was looked at already
-            known = firsts[tree.held[place].slot]
+        block = block_of(part)
+        for place in range(part.now - 1, -1, -1):  # what takes a place was looked at already
+            known = firsts[tree.ints[block + HEADER + place]]
             if known > 0:
                 k = find_deferred(tree, place, entries, deferred, known - 1)
                 if k != NOTHING:

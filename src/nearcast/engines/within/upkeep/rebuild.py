@@ -9,29 +9,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.columns.arena import Ints
+from nearcast.columns.arena import Array, Ints, with_room
 from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.within.arrays import TreeArrays, take_range
 from nearcast.engines.within.build.builder import TreeBuilder
 from nearcast.engines.within.build.layout import Plan, Sample
-from nearcast.engines.within.layout import FREE_PARTS, N_PARTS, NOTHING
+from nearcast.engines.within.layout import ENTRY, FREE_PARTS, N_PARTS, NOTHING
 from nearcast.engines.within.word_order import WordOrder
 
 _COLLECTED = -1  # in place of a cursor
 
 
 class Rebuild:
-    """One subtree that is being built, below a spare part. Meanwhile the old one answers, and `changed` is noted.
+    """One subtree that is being built, below a spare part. Meanwhile the old one answers, and what changes is noted.
 
     The entries of a root come from the table, whose slots are walked slice by slice; those of any other subtree are
-    put on the stack at once, see `collected`.
+    put on the stack at once, see `collected`. Blocks do not keep entries whole: those that change once they were
+    collected are noted as they were, so that they are found again.
     """
 
     def __init__(self, arrays: TreeArrays, part: int, order: WordOrder, plan: Plan, sample: Sample) -> None:
         self.part = part
         self.order = order
         self.builder = TreeBuilder(plan.fanout)
-        self.changed: list[Ints] = []  # slots that were inserted, removed or moved since it began
+        self._changed: list[Ints] = []  # slots that were inserted, removed or moved since they were collected
+        self._olds: list[Array] = [np.zeros(0, ENTRY)]  # their entries as they were collected
+        self._noted = np.zeros(0, dtype=np.bool_)  # by slot: is it in `_changed`?
         self._plan = plan
         self._sample = sample
         self._n_rows = 0
@@ -42,6 +45,28 @@ class Rebuild:
         self.shadow = int(take_range(layout.heads, layout.parts["child"], N_PARTS, FREE_PARTS, 0))
         layout.parts[self.shadow] = layout.parts[part]
         layout.parts["child"][self.shadow] = NOTHING
+
+    def note(self, table: WithinTable, slots: Ints, before: Array | None) -> None:
+        """These subscriptions are new, or were moved or removed; their rows were `before`."""
+        if self._cursor != _COLLECTED:  # what is yet to be collected will be as it is then
+            collected = slots < self._cursor
+            slots, before = slots[collected], before[collected] if before is not None else None
+        self._noted = with_room(self._noted, table.slots.capacity)
+        fresh = ~self._noted[slots]
+        self._noted[slots] = True
+        self._changed.append(slots[fresh])
+        if before is not None:
+            self._olds.append(self.order.entries(table, before[fresh], slots[fresh]))
+
+    @property
+    def changed(self) -> Ints:
+        """The slots that were noted."""
+        return np.concatenate([np.zeros(0, np.int32), *self._changed])
+
+    @property
+    def olds(self) -> Array:
+        """The entries, as they were collected, of slots that were noted."""
+        return np.concatenate(self._olds)
 
     def collected(self, n_rows: int) -> None:
         """The builder's stack holds all entries, `n_rows` of them."""

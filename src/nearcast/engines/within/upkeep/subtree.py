@@ -8,11 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from nearcast.columns.arena import Array, Ints
-from nearcast.engines.within.arrays import free_leaf, free_node, give_range, read_entry
-from nearcast.engines.within.build.tasks import region_of
-from nearcast.engines.within.layout import FREE_PARTS, KEYWORD, NOTHING, ROOT, VERSION, TreeLayout
-from nearcast.engines.within.paths import trace
-from nearcast.jit import NEED_ROOM, kernel
+from nearcast.columns.subscription_tables import WithinLayout
+from nearcast.engines.within.arrays import block_of, free_leaf, free_node, give_range
+from nearcast.engines.within.entries import find_entry, outward_box
+from nearcast.engines.within.layout import FREE_PARTS, HEADER, KEYWORD, NOTHING, ROOT, VERSION, TreeLayout
+from nearcast.engines.within.leaf_block import clause_at
+from nearcast.engines.within.paths import region_of, trace
+from nearcast.jit import NEED_ROOM, kernel, prefetch
+
+_AHEAD = 8  # how many entries ahead rows are prefetched
 
 
 @kernel
@@ -29,8 +33,10 @@ def push_parts(tree: TreeLayout, node: int, path: Ints, n_path: int) -> int:
 
 
 @kernel
-def collect_entries(tree: TreeLayout, part: int, only: Array, out: Array, path: Ints) -> int:
-    """Write all entries below a part, or those of slots with only[slot] if that is given; how many, or NEED_ROOM.
+def collect_entries(
+    tree: TreeLayout, part: int, subscriptions: WithinLayout, ranks: Ints, out: Array, path: Ints
+) -> int:
+    """Write all entries below a part, as the table has them; how many, or NEED_ROOM if the path is too short.
 
     An entry that stands in several cells is taken from the one that holds its lower left corner, cut to the region
     of the part.
@@ -48,14 +54,14 @@ def collect_entries(tree: TreeLayout, part: int, only: Array, out: Array, path: 
             continue
         if child == NOTHING:
             continue
-        start, n_rows = tree.parts[below].start, tree.parts[below].now
+        block, n_rows = block_of(tree.parts[below]), tree.parts[below].now
         x0, y0, x1, y1 = region_of(tree, below)
-        for at in range(start, start + n_rows):
-            x, y = max(tree.sides[0, at], region.x0), max(tree.sides[1, at], region.y0)
-            if x0 <= x < x1 and y0 <= y < y1 and (only.size == 0 or only[tree.held[at].slot]):
-                if n == out.size:
-                    return NEED_ROOM
-                read_entry(tree, at, out[n])
+        for i in range(n_rows):
+            prefetch(subscriptions.rows, tree.ints[block + HEADER + min(i + _AHEAD, n_rows - 1)])
+            slot = tree.ints[block + HEADER + i]
+            left, bottom = outward_box(subscriptions.rows[slot])[:2]
+            if x0 <= max(left, region.x0) < x1 and y0 <= max(bottom, region.y0) < y1:
+                find_entry(subscriptions, slot, clause_at(tree, block, i), ranks, out[n])
                 n += 1
     return n
 
