@@ -51,6 +51,7 @@ SUBSCRIPTIONS = pa.schema(
         ("measure", pa.string()),
         ("k", pa.int64()),
         ("alpha", pa.float64()),
+        ("decay", pa.float64()),
         ("match", pa.string()),
         ("backfill", pa.bool_()),
         ("where", pa.string()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -38,3 +39,22 @@ def test_what_python_cannot_hold_is_shown() -> None:
     lists = pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), broken)
     assert values(lists) == [["\udcff", "a"]]
     assert repr(values(pa.array([2**62, None], pa.timestamp("s")))) == f"[timestamp[s] {2**62}, None]"
+
+
+def test_a_slice_is_as_sound_as_its_own_rows() -> None:
+    """Whatever the other rows of the array that it is cut from hold; and they are not looked at."""
+    words = pa.Array.from_buffers(
+        pa.string(), 3, [None, pa.py_buffer(np.array([0, 2, 3, 5], np.int32)), pa.py_buffer(b"ab\xffcd")]
+    )
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), words)
+    large = pa.LargeListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int64()), words)
+    nested = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), lists)
+    for column in (lists, large, nested, pa.chunked_array([lists]), pa.table({"keywords": lists})):
+        assert [is_sound(column.slice(row, 1)) for row in range(3)] == [True, False, True]
+        assert not is_sound(column)
+        assert is_sound(column.slice(1, 0))
+    broken = pa.Array.from_buffers(
+        pa.list_(pa.string()), 2, [None, pa.py_buffer(np.array([0, 9, 2], np.int32))], children=[words]
+    )
+    assert not is_sound(broken)
+    assert not is_sound(broken.slice(0, 1))

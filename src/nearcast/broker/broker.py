@@ -164,8 +164,9 @@ class Broker(Questions):
         number = self._registry.find(subscription.id)
         if number >= 0 and not replace:
             raise DuplicateId("id", id, "must not be the id of another subscription")
-        for error in self._too_broad(decode_subscriptions([subscription], self._rules).parts).values():
-            raise error
+        if self.max_matches_per_hour is not None:
+            for error in self._too_broad(decode_subscriptions([subscription], self._rules).parts).values():
+                raise error
         if number < 0:
             return self._subscribe([subscription])
         return self._replace(subscription, number)

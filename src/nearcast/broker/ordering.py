@@ -115,12 +115,12 @@ def in_order(
         return changes
     told = changes
     if isinstance(table, PointTable) and table.fades:
-        half_lives, ts = table.half_lives_of(changes.slots), messages.layout.rows["ts"][changes.messages]
+        half_lives, ts = table.half_lives_of(changes.slots), messages.rows["ts"][changes.messages]
         told = changes._replace(scores=faded_rows(changes.scores, ts, clocks, half_lives))
         changes = changes._replace(scores=order_numbers(changes.scores, ts, half_lives))
     if n == 1:
         return told
-    given = ChangeRows(changes, messages.layout.rows, -1.0 if kind in NEARER_IS_BETTER else 1.0)
+    given = ChangeRows(changes, messages.rows, -1.0 if kind in NEARER_IS_BETTER else 1.0)
     if n <= _FEW:
         order = np.empty(n, np.int64)
         return told.take(order) if sort_few(given, order) else told
@@ -176,6 +176,6 @@ def to_updates(
     )
     origin = Origin(
         changes.events.astype(np.int64) if rows is None else rows.take(changes.events),
-        messages.layout.rows["sequence"][changes.messages],  # `take` would copy the whole column first
+        messages.rows["sequence"][changes.messages],  # `take` would copy the whole column first
     )
     return Updates(told, rejects, origin=origin)

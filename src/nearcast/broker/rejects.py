@@ -25,6 +25,10 @@ def new_ids_only(parts: list[Part], registry: Registry, clock: int) -> tuple[lis
     """Reject ids that an earlier subscription or row has; leave out what has ended already."""
     if not parts:
         return [], []
+    if len(parts) == 1 and len(parts[0].ids) == 1:
+        (part,) = parts
+        if part.given.expires[0] > clock and registry.find_many(part.ids)[0] < 0:
+            return parts, []
     ids = pa.concat_arrays([part.ids for part in parts])
     rows = np.concatenate([part.given.rows for part in parts])
     open_ended = np.concatenate([part.given.expires for part in parts]) > clock

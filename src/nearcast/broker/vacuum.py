@@ -37,10 +37,12 @@ class Vacuum:
 
     def _sweep_messages(self) -> None:
         table = self._live.table
-        if not len(table):
+        n = len(table)
+        if not n:
             self._n_kept = 0
+            return
         anybody = len(self._tables[Kind.NEAREST]) > 0  # without a window only these keep messages
-        if not len(table) or (anybody and len(table) <= 2 * self._n_kept + _LEAST):
+        if anybody and n <= 2 * self._n_kept + _LEAST:
             return
         held = np.zeros(table.ids.keys.capacity, dtype=bool)
         if anybody:

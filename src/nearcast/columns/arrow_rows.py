@@ -116,10 +116,33 @@ def is_sound(given: pa.Table | pa.Array | pa.ChunkedArray) -> bool:
     if any(_has_extension(kind) for kind in (given.schema.types if isinstance(given, pa.Table) else (given.type,))):
         return False
     try:
-        given.validate(full=True)
+        given.validate()
+        for column in given.columns if isinstance(given, pa.Table) else (given,):
+            for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
+                _validate(chunk)
     except pa.ArrowException:
         return False
     return True
+
+
+def _validate(array: pa.Array) -> None:
+    """Raise unless all of an array is as its type says.
+
+    Arrow looks at all values under a list even if the array is a slice of one row: 1.3 ms for a column of 200,000. So
+    the lists are looked at by themselves, then the values that are theirs.
+    """
+    if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
+        array.validate(full=True)
+        return
+    make = pa.list_ if pa.types.is_list(array.type) else pa.large_list
+    nothing, values = pa.nulls(len(array.values)), array.values
+    alone = pa.Array.from_buffers(
+        make(pa.null()), len(array), array.buffers()[:2], array.null_count, array.offset, children=[nothing]
+    )
+    alone.validate(full=True)
+    offsets = alone.offsets
+    first, end = (offsets[0].as_py(), offsets[-1].as_py()) if len(array) else (0, 0)
+    _validate(values.slice(first, end - first))
 
 
 def mappings(field: str, table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:

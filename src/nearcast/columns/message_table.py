@@ -179,6 +179,11 @@ class MessageTable:
         return out, np.where(slots < 0, slots, np.arange(slots.size)).astype(np.int32)
 
     @property
+    def rows(self) -> Array:
+        """MESSAGE[n_slots]: of the layout the rows alone."""
+        return self._rows
+
+    @property
     def layout(self) -> MessageLayout:
         words = self._words.pools
         return MessageLayout(self._rows, words["terms"], words["counts"], self._fields.layout)

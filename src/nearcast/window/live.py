@@ -246,7 +246,7 @@ class LiveMessages:
         if self.limits.unique_ids:
             found = table.ids.find_spelled()
             then = self.clock if updates else arrival.clock
-            if found >= 0 and lives(table.layout.rows, found, self.last, then, self.limits.newest):
+            if found >= 0 and lives(table.rows, found, self.last, then, self.limits.newest):
                 if not updates:
                     return None
                 withdrawn = found
@@ -269,7 +269,7 @@ class LiveMessages:
         gone = np.flatnonzero(slots >= 0)
         if gone.size:
             self.table.withdraw(slots[gone], lasts[gone])
-            self.index.withdraw(self.table.layout.rows["sequence"][slots[gone]])
+            self.index.withdraw(self.table.rows["sequence"][slots[gone]])
             self.n_withdrawn += gone.size
 
     def retract(self, slot: int) -> Steps:
@@ -300,9 +300,7 @@ class LiveMessages:
         if self.window is not None:
             self._make_room(n)
             steps = steps._replace(expired=self._expired)
-            expire_steps(
-                self.table.layout.rows, steps, self.limits.newest, self.last, self._queue, self._expiries.layout
-            )
+            expire_steps(self.table.rows, steps, self.limits.newest, self.last, self._queue, self._expiries.layout)
         self.last, self.clock = int(steps.lasts[-1]), int(steps.clocks[-1])
         return steps._replace(expired=self._expired[: steps.expired_start[-1]].copy())
 
@@ -310,7 +308,7 @@ class LiveMessages:
         """Make room for `n` events: expiries, heap and queue."""
         self._expired = with_room(self._expired, len(self.table) + n)
         if len(self._expiries) > 2 * len(self.table) + 1024:
-            sequences = self.table.layout.rows["sequence"]
+            sequences = self.table.rows["sequence"]
             self._expiries.keep(lambda serials, slots: sequences[slots] == serials)
         self._expiries.make_room(n)
         if self.limits.newest != UNLIMITED and self._queue.ends[TAIL] + n > self._queue.slots.size:
@@ -334,7 +332,7 @@ class LiveMessages:
 
     def keep_only(self, held: Array) -> None:
         """Without a window: free every message that no result holds."""
-        stored = self.table.layout.rows["sequence"][: held.size] > 0
+        stored = self.table.rows["sequence"][: held.size] > 0
         self.table.free(np.flatnonzero(stored & ~held).astype(np.int32))
 
     def reweigh(self) -> None:
