@@ -160,7 +160,7 @@ async def test_nothing_is_told_before_its_sync(tmp_path: Path, monkeypatch: pyte
     trace: list[tuple[str, int]] = []
     sync = os.fdatasync
     async with Life(tmp_path, segment_bytes=2**20) as life:
-        writer = life.backend._writer
+        writer = life.backend.writer
         assert writer is not None
 
         def synced(file: int) -> None:

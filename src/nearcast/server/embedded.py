@@ -45,7 +45,7 @@ class Embedded(Backend):
         self._wall_clock = wall_clock
         self._segment_bytes = segment_bytes
         self._kept_bytes = kept_bytes
-        self._writer: Writer | None = None
+        self.writer: Writer | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._snapshot: asyncio.Task[int] | None = None
         self._snapshot_event = 0
@@ -59,8 +59,8 @@ class Embedded(Backend):
         self.state = found.state
         self.metrics.replayed.set(found.replayed)
         self._snapshot_event = max((event for event, _ in recovery.snapshots(self.data)), default=0)
-        self._writer = Writer(found.broker, found.log, loop, self._committed, self._wall_clock)
-        self._writer.start()
+        self.writer = Writer(found.broker, found.log, loop, self._committed, self._wall_clock)
+        self.writer.start()
         self._tasks = [asyncio.create_task(self._keep_snapshots())]
         if self._wall_clock:
             self._tasks.append(asyncio.create_task(self._tick()))
@@ -72,8 +72,8 @@ class Embedded(Backend):
             task.cancel()
         if self._snapshot is not None:
             await asyncio.gather(self._snapshot, return_exceptions=True)
-        if self._writer is not None:
-            await asyncio.to_thread(self._writer.stop)
+        if self.writer is not None:
+            await asyncio.to_thread(self.writer.stop)
             await asyncio.sleep(0)  # for what it told the loop last
         if self.state.updates is not None:
             self.state.updates.close()
@@ -82,17 +82,17 @@ class Embedded(Backend):
     @property
     def is_ready(self) -> bool:
         """Whether it takes events."""
-        return self._writer is not None
+        return self.writer is not None
 
     @property
     def waiting(self) -> int:
         """Requests that wait for the writer."""
-        return 0 if self._writer is None else self._writer.waiting
+        return 0 if self.writer is None else self.writer.waiting
 
     def _put(self, item: Submission | Question) -> None:
-        if self._writer is None:
+        if self.writer is None:
             raise Problem(503, "starting", "the server is starting", retry_after=1)
-        self._writer.put(item)
+        self.writer.put(item)
 
     # Events
 
@@ -159,7 +159,7 @@ class Embedded(Backend):
         return await asyncio.shield(self._snapshot)
 
     async def _write_snapshot(self, seal: bool) -> int:
-        writer = self._writer
+        writer = self.writer
         assert writer is not None
         (first, _) = await self.ask(lambda _: writer.log.seal() if seal else writer.log.first)
         process = await asyncio.create_subprocess_exec(
