@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/ready
 KERNELS := tests/columns tests/space tests/text tests/window
 LIBRARY := tests/model tests/text tests/space tests/columns tests/window tests/engines tests/contract tests/broker
-RIVALS := $(wildcard tests/bench/test_*rivals.py)
+RIVALS := $(wildcard tests/bench/test_*rivals.py) tests/bench/test_peers.py
 HOSTS := tests/spark/test_hosts.py
 
 ENGINES := within similar topk nearest
@@ -78,12 +78,14 @@ cluster-test: $(READY)
 serve-test: $(READY)
 	$(BIN)/python tests/server/kill_and_compare.py --kills 50 --clients 100
 
-# What a user would pick instead, beside Nearcast: PostGIS from the system's packages, the others with pip. Some ten minutes.
+# What a user would pick instead, beside Nearcast, its answers first: PostGIS from the system's packages, the others with pip.
+# Some ten minutes.
 peers: $(READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'
 	ls /usr/share/postgresql/*/extension/postgis.control >/dev/null 2>&1 || { \
 		root=$$(test "$$(id -u)" = 0 || echo sudo); \
 		$$root apt-get update -qq && $$root apt-get install -y -qq --no-install-recommends postgresql postgresql-postgis; }
+	$(BIN)/pytest tests/bench/test_peers.py
 	$(BIN)/python -m bench.peers --kind within --subscriptions 100000 --batch 1000 --batches 3
 	$(BIN)/python -m bench.peers --kind similar --batches 3
 	$(BIN)/python -m bench.peers --kind topk --kind nearest_all --kind nearest_any --subscriptions 2000 --batches 3

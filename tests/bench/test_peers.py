@@ -31,10 +31,10 @@ def answers(system: type[Peer], kind: str) -> Iterator[Any]:
     workload = small(kind)
     peer = system(workload)
     try:
-        try:
-            peer.load()
-        except (Unable, ImportError) as error:
-            pytest.skip(f"{system.name}: {error}")
+        peer.load()
+    except (Unable, ImportError) as error:
+        pytest.skip(f"{system.name}: {error}")
+    try:
         for at in range(0, 200, 50):
             peer.publish(workload.messages.slice(300 + at, 50))
             yield peer.pairs()
