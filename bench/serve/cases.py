@@ -244,7 +244,7 @@ async def restart(folder: Path, n_events: int = 1_000_000, n_subscriptions: int 
         assert (await http.json("GET", "/readyz"))["cursor"] == cursor
         figures = {"ready_s": seconds, "server_cpu_s": server.cpu_s(), "log_mb": log, "snapshots": kept}
         _, text = await http.ask("GET", "/metrics")
-        replayed = text.decode().partition("nearcast_replayed_events ")[2].partition("\n")[0]
+        replayed = text.decode().partition("\nnearcast_replayed_events ")[2].partition("\n")[0]
         return {**figures, "replayed_events": float(replayed), "writing_s": wrote, "memory_mb": server.memory_mb()}
 
 

@@ -24,7 +24,7 @@ class Http:
 
     async def ask(self, method: str, path: str, body: bytes = b"", kind: str = "application/json") -> tuple[int, bytes]:
         """Status and body of the answer."""
-        if self._reader is None or self._writer is None:
+        if self._reader is None or self._writer is None or self._reader.at_eof():  # closed, as nothing was asked for long
             self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
         lines = [
             f"{method} {path} HTTP/1.1",
@@ -81,7 +81,12 @@ class Socket(asyncio.Protocol):
 
     def _send(self, kind: int, content: bytes) -> None:
         """Send a frame, masked with zeros."""
-        size = bytes([0x80 | len(content)]) if len(content) < 126 else b"\xfe" + struct.pack(">H", len(content))
+        if len(content) < 126:
+            size = bytes([0x80 | len(content)])
+        elif len(content) < 65_536:
+            size = b"\xfe" + struct.pack(">H", len(content))
+        else:
+            size = b"\xff" + struct.pack(">Q", len(content))
         assert self.transport is not None
         self.transport.write(bytes([0x80 | kind]) + size + bytes(4) + content)
 
