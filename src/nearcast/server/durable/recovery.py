@@ -4,7 +4,8 @@
     DATA/epoch                the name of this history
     DATA/log/*.log            inputs
     DATA/updates/*.updates    updates, a cache
-    DATA/snapshots/EVENT/     broker and bodies as of an event; EVENT.new until the updates up to it are synced
+    DATA/snapshots/EVENT/     broker and bodies as of an event; EVENT.new until the updates up to it are synced, and
+                              EVENT.PROCESS.part while a process writes it
 
 Run as a program it writes a snapshot: it replays the segments that are sealed, in a process of its own, while the
 server goes on.
@@ -136,6 +137,7 @@ def recover(
     for outcome in replayed(broker, state, logs.replay(data / "log", state.event)):
         state.follow(outcome)
     log.last = max(log.last, state.event)
+    _count_finished(data, state.event, updates)
     return Recovered(broker, state, log, state.event - first)
 
 
@@ -243,23 +245,57 @@ def write_snapshot(data: Path, before_segment: int) -> int:
         state.follow(outcome)
     if state.event == before:
         return before
-    folder = data / "snapshots" / f"{state.event}.new"
-    shutil.rmtree(folder, ignore_errors=True)
+    # The process of a server that was killed goes on and may be at the same event: each has a folder of its own.
+    folder = data / "snapshots" / f"{state.event}.{os.getpid()}.part"
     folder.mkdir(parents=True)
     broker.snapshot(folder / "broker")
     state.write(folder)
     logs.sync_folder(folder)
+    _name(folder, data / "snapshots" / f"{state.event}.new")
     return state.event
+
+
+def _name(folder: Path, final: Path) -> None:
+    """Give a folder its name, unless there is one of that name, which then is equal."""
+    try:
+        os.replace(folder, final)
+    except OSError:
+        if not final.exists():
+            raise
+        shutil.rmtree(folder)
+    logs.sync_folder(final.parent)
 
 
 def count_snapshot(data: Path, event: int) -> None:
     """Let a snapshot count, once the updates up to it are synced; the oldest ones go."""
     new = data / "snapshots" / f"{event}.new"
     if new.exists():
-        os.replace(new, data / "snapshots" / str(event))
-        logs.sync_folder(data / "snapshots")
+        _name(new, data / "snapshots" / str(event))
     for _, folder in snapshots(data)[:-_KEPT_SNAPSHOTS]:
         shutil.rmtree(folder)
+
+
+def _count_finished(data: Path, last: int, updates: UpdateLog) -> None:
+    """Let a snapshot count that was whole when the server was killed: else one that is killed soon after each start
+    would have more to replay each time. What is left of others goes."""
+    folder = data / "snapshots"
+    finished = sorted(int(path.stem) for path in folder.glob("*.new") if int(path.stem) <= last)
+    if finished:
+        updates.sync()
+        count_snapshot(data, finished[-1])
+    for path in (*folder.glob("*.new"), *folder.glob("*.part")):
+        if path.suffix == ".new" or not _is_running(int(path.stem.partition(".")[2])):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
 
 
 def main() -> None:
