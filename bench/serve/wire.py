@@ -24,7 +24,9 @@ class Http:
 
     async def ask(self, method: str, path: str, body: bytes = b"", kind: str = "application/json") -> tuple[int, bytes]:
         """Status and body of the answer."""
-        if self._reader is None or self._writer is None or self._reader.at_eof():  # closed, as nothing was asked for long
+        if (
+            self._reader is None or self._writer is None or self._reader.at_eof()
+        ):  # closed, as nothing was asked for long
             self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
         lines = [
             f"{method} {path} HTTP/1.1",
@@ -74,6 +76,11 @@ class Socket(asyncio.Protocol):
         self.is_closed = True
         if not self.ready.done():
             self.ready.set_exception(error or ConnectionError("closed"))
+
+    def close(self) -> None:
+        """Cut the connection."""
+        if self.transport is not None:
+            self.transport.abort()
 
     def say(self, frame: Json) -> None:
         """Send a frame of text."""
