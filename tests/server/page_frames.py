@@ -1,4 +1,4 @@
-"""How long the page keeps the browser busy: 50 updates a second on a map of 5,000 live messages; then the network is cut.
+"""How busy the page keeps the browser: 50 updates a second, 5,000 live messages; and what a cut of the network costs.
 
     python tests/server/page_frames.py
 

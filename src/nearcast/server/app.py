@@ -38,11 +38,12 @@ from nearcast.server.admin import Admin, answered, path_part
 from nearcast.server.durable.bodies import Id, named
 from nearcast.server.durable.operations import Answer, line_parts
 from nearcast.server.durable.state import UnknownEpoch
+from nearcast.server.durable.updates import Trimmed
 from nearcast.server.hooks import Hooks
 from nearcast.server.logs import log
 from nearcast.server.page_setup import setup_route
 from nearcast.server.preview import preview, require_modest
-from nearcast.server.problems import MEDIA_TYPE, Problem, problem_of
+from nearcast.server.problems import MEDIA_TYPE, Problem, gone, problem_of
 from nearcast.server.push import websocket
 from nearcast.server.push.hub import bodies_of, rows_of
 from nearcast.server.push.sse import Stream
@@ -243,7 +244,10 @@ class Routes:
             raise InvalidInput("after", None, "is required")
         assert state.updates is not None
         until = state.event
-        found, more = await asyncio.to_thread(state.updates.read_some, state.event_of(after), until, {id}, limit)
+        try:
+            found, more = await asyncio.to_thread(state.updates.read_some, state.event_of(after), until, {id}, limit)
+        except (UnknownEpoch, Trimmed) as error:
+            raise gone(error, [name]) from None
         rows = [row for told in found for row in rows_of(told.updates)]
         ended = [end for told in found for end in told.ended]
         last = found[-1].event if more else until

@@ -20,9 +20,10 @@ from nearcast.errors import UnknownId
 from nearcast.server.backend import Backend
 from nearcast.server.durable.bodies import Id
 from nearcast.server.durable.operations import Json
-from nearcast.server.durable.updates import PastUpdates, Told
+from nearcast.server.durable.state import UnknownEpoch
+from nearcast.server.durable.updates import PastUpdates, Told, Trimmed
 from nearcast.server.metrics import Metrics
-from nearcast.server.problems import Problem
+from nearcast.server.problems import Problem, gone
 from nearcast.server.push.delivery import Delivery, Pace
 from nearcast.server.push.hub import Hub, bodies_of, rows_of
 from nearcast.server.push.netting import Row, net
@@ -153,7 +154,10 @@ class Connection:
         if after == "now":
             self._attached(ids)
             return
-        await self._catch_up(ids, after)
+        try:
+            await self._catch_up(ids, after)
+        except (UnknownEpoch, Trimmed) as error:
+            raise gone(error, names) from None
 
     def _attached(self, ids: Iterable[Id]) -> None:
         now = time.monotonic()
