@@ -14,9 +14,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.model.codec import message_from_json, move_from_json, subscription_from_json, subscription_to_json
+from nearcast.model.codec import message_from_json, move_from_json
 from nearcast.model.geojson import region_to_json
-from nearcast.server.durable.apply import Outcome, message_of
+from nearcast.server.durable.apply import Outcome, message_of, subscription_of
 from nearcast.server.durable.operations import Forms, Json, plain_row
 from nearcast.window.window import Window
 
@@ -228,10 +228,9 @@ class Bodies:
             self.subscriptions.remove(id)
 
     def take(self, line: Json) -> None:
-        """File what an event line says, once it has taken effect."""
+        """File what an event line says, once it has taken effect; a subscription is in the form that is logged."""
         if line["event"] == "subscribe":
-            given = {name: value for name, value in line.items() if name not in ("event", "replace", "ts")}
-            self.subscriptions.put(subscription_to_json(subscription_from_json(given)))
+            self.subscriptions.put(subscription_of(line))
         elif line["event"] == "move":
             self.subscriptions.move(line["id"], line)
         elif line["event"] == "unsubscribe":
