@@ -93,7 +93,6 @@ def serve(service: Service, ready: Callable[[str], None], *beside: Job) -> None:
     signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises it again when all is finished, and that is all
 
     def tell(address: str) -> None:
-        gc.collect()
         gc.freeze()  # what was loaded and recovered stays: to look through it took 100 ms each time, and all waited
         ready(address)
 
