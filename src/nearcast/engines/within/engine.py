@@ -53,6 +53,7 @@ class WithinApTree:
         self.settings = settings or ApTreeSettings()
         self.tree = ApTree(table, context, self.settings)
         self.answers = MoveAnswers(self.tree)
+        self._new_patterns = context.vocabulary.patterns.follow()
         self._n_messages = 0
         self.room = new_match_room(4096 if self.tree.lists is not None else 0)
         self._frontier = new_frontier()
@@ -62,7 +63,7 @@ class WithinApTree:
     def insert(self, slots: Ints) -> None:
         tree = self.tree
         tree.order.ensure_terms(self.context.vocabulary.capacity)
-        tree.unrank(self.context.vocabulary.patterns.take_new())
+        tree.unrank(self._new_patterns.take())
         if slots.size > tree.n_entries:
             tree.build()
         else:
