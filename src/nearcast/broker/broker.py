@@ -62,6 +62,7 @@ from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.weights import Weights, check_analyzer
 from nearcast.text.words import as_given
 from nearcast.window.live import LiveMessages, Steps
+from nearcast.window.passing import Passing
 from nearcast.window.window import Window
 from nearcast.work_progress import UNWATCHED, Progress, Work, watch
 
@@ -141,6 +142,7 @@ class Broker(Questions):
             Kind.TOPK: PointTable(self._vocabulary, Kind.TOPK),
             Kind.NEAREST: PointTable(self._vocabulary, Kind.NEAREST),
         }
+        self._passing = Passing(self._live, self._tables[Kind.NEAREST], self._tables[Kind.SIMILAR])
         self._engines = make_engines(self._chosen, self._tables, self._context, Workers(self.threads))
         self._vacuum = Vacuum(self._context, self._tables, self._engines)
 
@@ -437,7 +439,7 @@ class Broker(Questions):
         if message.ts is not None:
             self._time_unit.look_at(message.ts)
         with self._guard.applying("update" if updating else "publish"):
-            steps = self._live.admit_one(message, updating)
+            steps = self._passing.admit(message) or self._live.admit_one(message, updating)
             return None if steps is None else self._take(steps, steps.rows)
 
     def _publish(self, messages: Any, updating: bool, work: Work = UNWATCHED, single: bool = False) -> Updates:
@@ -490,8 +492,8 @@ class Broker(Questions):
         if ended.size:
             updates.ended = self._registry.ids.to_arrow(ended).to_pylist()
             self._end(ended)
-        if self.window is None and not len(self._tables[Kind.NEAREST]):  # only these keep messages then
-            self._live.forget_arrivals(steps)
+        if not self._passing.end() and self.window is None and not len(self._tables[Kind.NEAREST]):
+            self._live.forget_arrivals(steps)  # only `Nearest` keep messages then
         self._live.release(steps)
         self._vacuum.sweep()
         return updates
