@@ -36,7 +36,7 @@ from nearcast.text.strings import Bytes, Starts, strings_to_arrow
 
 State = dict[str, Any]  # arrays by name, and plain integers
 
-_LEAST_DEAD = 4096  # bytes not worth compacting for
+LEAST_DEAD = 4096  # bytes not worth compacting for
 
 
 class Keys:
@@ -128,7 +128,7 @@ class Keys:
         assert freed == len(numbers), "freed a number that holds no key"
         dead = int(self._counters[ARENA_DEAD])
         # A compaction walks all numbers: asking for a dead byte per number keeps its cost in step with the frees.
-        if dead > max(int(self._counters[ARENA_END]) // 2, _LEAST_DEAD, self.capacity):
+        if dead > max(int(self._counters[ARENA_END]) // 2, LEAST_DEAD, self.capacity):
             self._compact()
 
     def take(self, numbers: Numbers) -> tuple[Bytes, Starts]:
