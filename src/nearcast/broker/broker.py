@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from nearcast.broker.ask.estimate import as_limit, too_broad, without
 from nearcast.broker.ask.questions import Questions
+from nearcast.broker.compile_ahead import COMPILE_AHEAD
 from nearcast.broker.engines import (
     EngineChoice,
     Table,
@@ -66,7 +67,7 @@ from nearcast.window.passing import Passing
 from nearcast.window.window import Window
 from nearcast.work_progress import UNWATCHED, Progress, Work, watch
 
-_CHUNK = 4096  # messages taken in at a time
+CHUNK = 4096  # messages taken in at a time
 
 
 class Broker(Questions):
@@ -145,6 +146,7 @@ class Broker(Questions):
         self._passing = Passing(self._live, self._tables[Kind.NEAREST], self._tables[Kind.SIMILAR])
         self._engines = make_engines(self._chosen, self._tables, self._context, Workers(self.threads))
         self._vacuum = Vacuum(self._context, self._tables, self._engines)
+        COMPILE_AHEAD.begin(space, window)
 
     @property
     def parts(self) -> Parts:
@@ -247,6 +249,8 @@ class Broker(Questions):
         slots = self._tables[kind].write(part.given, part.n_clauses, terms, numbers, since, part.where)
         self._registry.place(numbers, slots, part.given.expires)
         self._engines[kind].insert(slots)
+        if COMPILE_AHEAD.running:
+            COMPILE_AHEAD.tell(kind, self._tables[kind].rows[slots])
         found = self._fill(kind, slots[part.given.backfill], work)
         work.add(int(slots.size - part.given.backfill.sum()))
         if found.slots.size:
@@ -461,7 +465,7 @@ class Broker(Questions):
         late: list[Reject] = []
         at, n = 0, batch.x.size
         while at < n:
-            part = batch if n <= _CHUNK and at == 0 else batch.slice(at, min(at + _CHUNK, n))
+            part = batch if n <= CHUNK and at == 0 else batch.slice(at, min(at + CHUNK, n))
             steps, status = self._live.admit(part, updating)
             if status.any():  # mostly all are admitted
                 refused += refusals(part, status, self.window)
@@ -481,12 +485,16 @@ class Broker(Questions):
 
     def _take(self, steps: Steps, rows: Longs | None = None) -> Updates:
         """Let every engine see these events, which rows of a batch caused, then forget what ended."""
-        emitted = []
+        emitted, aided = [], COMPILE_AHEAD.running
         for kind, engine in self._engines.items():
+            if aided:
+                COMPILE_AHEAD.wait(kind)
             changes = engine.publish(steps)
             if changes.slots.size:
                 clocks = steps.clocks[changes.events] if engine.keeps_results else None
                 emitted.append((kind, self._in_order(kind, changes, clocks)))
+        if aided and rows is not None:
+            COMPILE_AHEAD.published()
         updates = self._updates(emitted, clocks=steps.clocks, rows=rows)
         ended = self._registry.ended(self._live.clock)
         if ended.size:

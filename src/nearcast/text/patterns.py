@@ -24,8 +24,8 @@ from nearcast.text.strings import Bytes, Starts
 NOTHING = -1
 _WORD, _PREFIX, _PHRASE = 0, ord(PREFIX), ord(PHRASE)
 _SPACE = ord(" ")  # between the words of a phrase
-_LEAST_STEPS = 64  # room for steps
-_LEAST_LINKS = 4096  # links not worth being made again
+LEAST_STEPS = 64  # room for steps
+LEAST_LINKS = 4096  # links not worth being made again
 N_STATES, N_STEPS = range(2)  # positions in `counts`
 
 Enter = Callable[[Bytes, Starts], Numbers]
@@ -148,7 +148,7 @@ class Patterns:
         self._words, self._word_start = none, np.zeros(1, np.int64)  # of phrases, one after another
         self._heads, self._firsts = none, none
         self._links, self._n_links, self._n_linked = np.zeros((0, 2), np.int32), 0, 0
-        self._steps, self._states = np.full(_LEAST_STEPS, NOTHING, np.int64), np.zeros(_LEAST_STEPS, np.int32)
+        self._steps, self._states = np.full(LEAST_STEPS, NOTHING, np.int64), np.zeros(LEAST_STEPS, np.int32)
         self._ends, self._counts = none, np.zeros(2, np.int64)
 
     def __len__(self) -> int:
@@ -193,7 +193,7 @@ class Patterns:
             follower.came = [new[~np.isin(new, terms)] for new in follower.came]
         stay = ~np.isin(self._phrases, terms)
         prefixes = self._prefixes[~np.isin(self._prefixes, terms)]
-        wasteful = self._n_links > 2 * self._n_linked + _LEAST_LINKS
+        wasteful = self._n_links > 2 * self._n_linked + LEAST_LINKS
         if stay.all() and prefixes.size == self._prefixes.size and not wasteful:
             self._heads[terms] = NOTHING
             return
