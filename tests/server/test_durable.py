@@ -52,10 +52,11 @@ class Life:
         self.folder = folder
         self.settings = settings
         self._segment_bytes = segment_bytes
+        self.threads = 1
         self.backend = self._new()
 
     def _new(self) -> Embedded:
-        return Embedded(self.folder, self.settings, Metrics(), segment_bytes=self._segment_bytes)
+        return Embedded(self.folder, self.settings, Metrics(), segment_bytes=self._segment_bytes, threads=self.threads)
 
     async def __aenter__(self) -> Life:
         await self.backend.start()
@@ -287,6 +288,23 @@ async def test_a_snapshot_that_was_whole_when_the_server_was_killed_counts_later
             assert life.backend.metrics.replayed.collect()[0].samples[0].value == replayed
             assert life.told() == told
             assert await life.results("ann") == results
+
+
+async def test_the_number_of_threads_changes_no_answer(tmp_path: Path) -> None:
+    async with Life(tmp_path) as life:
+        await life.send(lines(NEAREST, WITHIN))
+        await life.send(messages(1, 20))
+        for threads in (3, 2):
+            life.threads = threads
+            told, results = life.told(), await life.results("ann")
+            await life.again()
+            assert (await life.backend.ask(lambda broker: broker.threads))[0] == threads
+            assert (life.told(), await life.results("ann")) == (told, results)
+            await life.send(messages(20 * threads, 20))
+            await life.backend.snapshot()
+    async with Life(tmp_path) as life:
+        assert len(await life.results("ann")) == 2
+        assert (await life.backend.ask(lambda broker: broker.threads))[0] == 1
 
 
 async def test_a_key_is_answered_once(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
         choices=("event", "wall"),
         help="what moves the clock: messages alone, or time (default: wall; with --demo: event)",
     )
+    add("--threads", type=int, metavar="N", help="cores that a large batch may be matched with (default: 1)")
     add_analyzer(add)
     add("--config", metavar="FILE", help="a file in TOML with these settings and more; options win")
     add(
@@ -103,8 +104,8 @@ def _has_screen() -> bool:
 
 
 def _config(args: argparse.Namespace) -> Any:
-    names = ("data", "host", "port", "metric", "window_count", "window_age", "clock", "allow_private_webhooks")
-    more = ("pipeline", "basemap", "stop_words", "stemmer", "accents", "cjk")
+    names = ("data", "host", "port", "metric", "window_count", "window_age", "clock", "threads")
+    more = ("allow_private_webhooks", "pipeline", "basemap", "stop_words", "stemmer", "accents", "cjk")
     given: dict[str, Any] = {name: getattr(args, name) for name in (*names, *more)}
     given["space"] = None if args.space is None else bounds_of(args.space)
     if args.demo:

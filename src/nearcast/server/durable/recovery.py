@@ -137,11 +137,15 @@ def _hardly_garbage() -> Iterator[None]:
 
 @_hardly_garbage()
 def recover(
-    data: Path, settings: Settings, segment_bytes: int = logs.SEGMENT_BYTES, kept_bytes: int = KEPT_BYTES
+    data: Path,
+    settings: Settings,
+    segment_bytes: int = logs.SEGMENT_BYTES,
+    kept_bytes: int = KEPT_BYTES,
+    threads: int = 1,
 ) -> Recovered:
     """Bring a data folder back to where it was when the last event was acknowledged."""
     updates = UpdateLog(data / "updates", kept_bytes)
-    broker, state = _last_snapshot(data, settings, updates)
+    broker, state = _last_snapshot(data, settings, updates, threads)
     log = logs.Log(data / "log", segment_bytes, after=state.event)
     state.epoch, start, same = _epoch(data, state.event, log.last)
     if same:
@@ -156,12 +160,12 @@ def recover(
     return Recovered(broker, state, log, state.event - first)
 
 
-def _last_snapshot(data: Path, settings: Settings, updates: UpdateLog | None) -> tuple[Broker, State]:
+def _last_snapshot(data: Path, settings: Settings, updates: UpdateLog | None, threads: int) -> tuple[Broker, State]:
     """The newest snapshot that this version can read, or an empty broker."""
     unread: SnapshotError | None = None
     for _, folder in reversed(snapshots(data)):
         try:
-            broker = Broker.restore(folder / "broker")
+            broker = Broker.restore(folder / "broker", threads=threads)
         except SnapshotError as error:
             unread = error
             continue
@@ -171,7 +175,7 @@ def _last_snapshot(data: Path, settings: Settings, updates: UpdateLog | None) ->
     oldest = logs.segments(data / "log")
     if unread is not None and not (oldest and oldest[0][0] == 1):
         raise unread  # the log begins after it
-    broker = Broker(settings.space(), settings.window(), analyzer=settings.analyzer())
+    broker = Broker(settings.space(), settings.window(), analyzer=settings.analyzer(), threads=threads)
     return broker, State(broker.window, updates)
 
 
@@ -251,10 +255,10 @@ def snapshots(data: Path) -> list[tuple[int, Path]]:
 
 
 @_hardly_garbage()
-def write_snapshot(data: Path, before_segment: int) -> int:
+def write_snapshot(data: Path, before_segment: int, threads: int = 1) -> int:
     """Replay the segments before this one into a snapshot that does not count yet; returns its event."""
     settings = settle(data, None)
-    broker, state = _last_snapshot(data, settings, None)
+    broker, state = _last_snapshot(data, settings, None, threads)
     state.epoch = (data / "epoch").read_text().partition(" ")[0]
     before = state.event
     for outcome in replayed(broker, state, logs.replay(data / "log", state.event, before_segment)):
@@ -315,8 +319,8 @@ def _is_running(process: int) -> bool:
 
 
 def main() -> None:
-    """`python -m nearcast.server.durable.recovery DATA SEGMENT`: prints the event of the snapshot that it wrote."""
-    print(write_snapshot(Path(sys.argv[1]), int(sys.argv[2])))
+    """`python -m nearcast.server.durable.recovery DATA SEGMENT THREADS`: prints the event of the snapshot it wrote."""
+    print(write_snapshot(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))
 
 
 if __name__ == "__main__":
