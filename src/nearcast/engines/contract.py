@@ -58,9 +58,9 @@ def net_matches(held: Changes, matched: Changes, since: Longs, sequences: Longs)
     counts = sequences[held.messages] > since[held.slots]
     held, matched = _by_event_and_slot(held if counts.all() else held.take(counts)), _by_event_and_slot(matched)
     n = held.slots.size + matched.slots.size
-    out = Changes(*(np.empty(n, np.int32) for _ in range(4)), np.empty(n))
+    out = Changes._make([*(np.empty(n, np.int32) for _ in range(4)), np.empty(n)])
     n = merge_matches(held, matched, out)
-    return Changes(*(column[:n] for column in out))
+    return Changes._make(column[:n] for column in out)
 
 
 def _by_event_and_slot(changes: Changes) -> Changes:
