@@ -62,6 +62,7 @@ class Results:
         self._blocks = np.zeros(N_HEADS, dtype=np.int64)
         self._above = np.zeros(N_HEADS, dtype=np.int64)
         self._above[USED] = NEVER
+        self._chains = np.zeros(N_CLASSES, dtype=np.int64)  # scratch
         self._swept = 0  # subscriptions that the sweep under way has looked at
         self._unused = 0  # entries in free blocks that the last sweep found no use for
         self._heads = np.zeros(0, dtype=np.int32)
@@ -146,18 +147,18 @@ class Results:
         self._sweep(n)
 
     def _sweep(self, n: int) -> None:
-        layout, taken = self.layout, int(self.counters[N_TAKEN])
+        taken = int(self.counters[N_TAKEN])
         if self._above[USED] == NEVER:
             most = max(taken // _MOST_FREE, self._unused + taken // (2 * _MOST_FREE))
             if self._blocks[USED] <= taken + most + _FIRST_ROOM:
                 return
-            begin_sweep(layout, taken + taken // (2 * _MOST_FREE))
+            begin_sweep(self.layout, taken + taken // (2 * _MOST_FREE), self._chains)
             self._swept = 0
         end = min(self._swept + n, self._buffers.size)
-        sweep_slots(layout, self._swept, end)
+        sweep_slots(self.layout, self._swept, end)
         self._swept = end
         if end == self._buffers.size:
-            end_sweep(layout)
+            end_sweep(self.layout, self._chains)
             self._unused = int(self._blocks[USED] - self.counters[N_TAKEN])
 
     def expect_withdrawals(self) -> None:
@@ -341,7 +342,7 @@ class Results:
 
     def state(self) -> State:
         if self._above[USED] != NEVER:
-            end_sweep(self.layout)
+            end_sweep(self.layout, self._chains)
         return {
             "buffers": self._buffers[: self._n_slots],
             "watched": self._watched[: self._n_slots],
