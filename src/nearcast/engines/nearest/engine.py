@@ -187,7 +187,7 @@ class NearestEngine(KeptEngine):
         return n
 
     def _work(self, keys: Longs, n_slots: int) -> SlotWork:
-        """Nothing of these keys has happened; at most so many subscriptions are concerned."""
+        """Nothing of these keys has happened; no more than `n_slots` subscriptions are concerned."""
         self._ranks = with_room(self._ranks, keys.size)
         read, cursor = np.zeros(N_READ, np.int64), np.zeros(N_CURSOR, np.int64)
         read[LAST], cursor[SLOT], cursor[EVENT], cursor[DUE] = NO_KEY, NOBODY, NEVER, NEVER
