@@ -160,7 +160,9 @@ def first_to_leave(results: Any, rows: Array, slot: int, as_of: AsOf, until: AsO
     Either is exact, or it comes after `until`. Stamps tell that no message is old enough, without a look at any.
     """
     watched = results.watched[slot]
-    last, clock, newest = np.int64(FOREVER), np.int64(FOREVER), policy.newest
+    last: Any = np.int64(FOREVER)
+    clock: Any = np.int64(FOREVER)
+    newest = policy.newest
     if watched.soonest > 0:
         clock = rows[watched.soonest - 1].expires_at
     if watched.oldest > 0 and newest != UNLIMITED:

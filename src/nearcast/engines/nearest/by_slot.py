@@ -121,7 +121,8 @@ def take_moment(batch: BatchInput, timeline: Timeline, work: SlotWork, results: 
     """
     cursor, rows = work.cursor, batch.messages.rows
     slot, event, listed, at = cursor[SLOT], cursor[EVENT], False, cursor[TAKEN]
-    kind, message = LEFT, NOBODY
+    kind: Any = LEFT
+    message: Any = NOBODY
     if at < work.read[VERIFIED]:
         moment = timeline.moments[work.keys[at] & IN_MOMENT]
         listed = work.keys[at] >> 32 == slot and moment.event == event

@@ -66,7 +66,7 @@ def hash_words(grid: GridLayout, messages: Any, message: Any, x: float, y: float
                     cell, number = cell_code(level, column, row), 4 * level + 2 * (row - row0) + (column - column0)
                     for term in words:
                         if term < levels.size and levels[term] >> level & 1:
-                            wanted = np.int64(hash_of(cell, term))
+                            wanted: Any = np.int64(hash_of(cell, term))
                             prefetch(grid.known, bit_of(lists, wanted) >> 3)
                             probes[n] = np.int64(number) << 32 | wanted
                             n += 1
