@@ -34,6 +34,7 @@ from nearcast.engines.kept.buffers import (
     touch,
 )
 from nearcast.engines.kept.layout import MOST_MARK, N_BUFFERED, N_KEPT, N_OFFERED, N_SHRUNK, N_WITHDRAWN, ResultLayout
+from nearcast.engines.kept.range_cost import worth_covering
 from nearcast.engines.kept.recency import (
     first_beaten,
     forget_floor,
@@ -44,12 +45,12 @@ from nearcast.engines.kept.recency import (
 )
 from nearcast.engines.kept.watch import watch_first, watch_newcomer
 from nearcast.errors import InvalidInput
-from nearcast.jit import kernel
+from nearcast.jit import inlined, kernel
 from nearcast.model.checks import number, one_of
 from nearcast.window.expiries import UNLIMITED
 
-COST, KMAX, RATIO = range(3)  # strategies: the cost model; always kmax messages; down to a share of the k-th rank
-STRATEGIES = {"cost": COST, "kmax": KMAX, "ratio": RATIO}
+COST, KMAX, RATIO, RANGE = range(4)  # strategies: see below; kmax messages; a share of the k-th rank; range_cost.py
+STRATEGIES = {"cost": COST, "kmax": KMAX, "ratio": RATIO, "range": RANGE}
 
 _LEAST_SPARE = 8  # spare entries that even a result of one message has
 _RATIO_ROOM = 4  # times k: the most that the strategy RATIO keeps
@@ -178,7 +179,7 @@ def n_outliving(results: ResultLayout, messages: Any, buffer: Any, n: int, until
     return n_found
 
 
-@kernel
+@inlined
 def offer(
     results: ResultLayout, messages: Any, slot: int, message: int, rank: float, event: int, policy: Policy
 ) -> None:
@@ -271,7 +272,7 @@ def withdraw(results: ResultLayout, rows: Array, slot: int, message: int, event:
     touch(results, slot)
 
 
-@kernel
+@inlined
 def is_short(results: ResultLayout, slot: int) -> Any:
     """Are there too few entries left to know the result?"""
     buffer = results.buffers[slot]
@@ -285,6 +286,8 @@ def n_to_keep(k: int, best: Array, cost: float, policy: Policy) -> int:
         return -best.size  # there are no others
     if policy.strategy == COST and policy.spare:
         return worth_keeping(k, best.size, cost)
+    if policy.strategy == RANGE and policy.spare:
+        return worth_covering(k, best.size, cost)
     n = best.size
     if policy.strategy == RATIO and policy.spare:
         bar = best[k - 1].key - (1.0 - policy.share) * abs(best[k - 1].key)
