@@ -12,8 +12,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from nearcast.columns.arena import Array, Longs, record
+import numpy as np
+import numpy.typing as npt
+
+from nearcast.columns.arena import Array, Ints, Longs, record
 from nearcast.space.hilbert import CURVE_BITS
+
+Lanes = npt.NDArray[np.float32]
 
 SPREAD_BITS = 14  # of a slot, that tell apart who lies in one place
 CODE_BITS = 2 * CURVE_BITS + SPREAD_BITS
@@ -49,18 +54,19 @@ GROUP = record(
     ("room", "i4"),  # their size class
     ("n_more", "i4"),  # groups of the cell after this one
 )
-POSTING = record(  # all that the filter asks, so that it reads a group from end to end and nothing else
-    ("mark", "i4"),  # slot and, in the lowest bits, how many of the words after this one share a bit with another
-    ("bits", "u4"),  # of the subscription's words after this one
-    ("key", "f4"),
-    ("own", "u2"),  # weight of the word in the subscription's unit vector, by WHOLE
-    ("after", "u2"),  # length of that vector after the word, by WHOLE
-    ("x", "f4"),  # the face
-    ("y", "f4"),
-    ("z", "f4"),
-    ("floor", "f4"),
-    ("alpha", "f4"),
-)
+# Fields of a posting, 32 bits each: all that the filter asks, so that it reads a group from end to end and no more.
+# `postings.py` tells where they lie.
+MARK = 0  # slot and, in the lowest bits, how many of the words after this one share a bit with another
+BITS = 1  # of the subscription's words after this one
+KEY = 2
+LENGTHS = 3  # of the word in the subscription's unit vector, and of that vector after it from `AFTER_BITS` on, by WHOLE
+POINT = 4  # x, y and z: the face
+FLOOR = 7
+ALPHA = 8
+WIDTH = 9
+LANES = 16  # postings that are compared at once
+PADDING = LANES  # numbers at the end of the pool: a strip is read as if it were full
+AFTER_BITS = 16
 WHOLE = 2**16 - 1
 HIDDEN_BITS = 3
 MANY = (1 << HIDDEN_BITS) - 1  # words, or more
@@ -76,6 +82,13 @@ CELLS, CELLS_SKIPPED, GROUPS, GROUPS_SKIPPED, VISITED, CANDIDATES, VERIFIED, REF
 N_WORK = 9
 
 
+class PostingPool(NamedTuple):
+    """The postings of all groups, in one array that is seen in two ways."""
+
+    ints: Ints  # int32[]
+    lanes: Lanes  # float32[]: the same numbers
+
+
 class SubscriptionLayout(NamedTuple):
     """The subscription index."""
 
@@ -83,7 +96,7 @@ class SubscriptionLayout(NamedTuple):
     lists: Array  # LIST[n_terms]
     groups: Array  # GROUP[]
     group_blocks: Longs  # int64[N_HEADS]: which of them are free, see blocks.py
-    postings: Array  # POSTING[]
+    postings: PostingPool
     posting_blocks: Longs  # int64[N_HEADS]
     work: Longs  # int64[N_WORK]
     dues: Array  # DUE[n_slots]; nothing while nobody's scores fade, see dues.py
