@@ -116,7 +116,9 @@ def _check_topk(engine: State, known: Known) -> None:
     np.add.at(totals, np.repeat(np.arange(lists.size), n_groups), own["n"])
     require((lists["n"] == totals).all(), "counts of postings differ")
     left = np.repeat(lists["start"] + n_groups, n_groups) - where  # groups of the word from this one on
-    require((own["n_more"] >= 0).all() and (own["n_more"] < left).all(), "cells out of range")
+    require(index["cells"].size == groups.size, "cells are missing")
+    n_more = index["cells"]["n_more"][where]
+    require((n_more >= 0).all() and (n_more < left).all(), "cells out of range")
     filled = own[own["room"] >= 0]
     require(not own["n"][own["room"] < 0].any(), "postings out of range")
     starts = filled["start"].astype(np.int64)

@@ -128,7 +128,7 @@ def collect_postings(index: SubscriptionLayout, first: int, end: int, shape: Sha
 def fill_cell(index: SubscriptionLayout, first: int, copies: PostingPool, members: Longs) -> None:
     """Put some of these postings into the groups of an empty cell, each of which gets a block for all its own."""
     groups = index.groups
-    last = first + groups[first].n_more
+    last = first + index.cells[first].n_more
     own = np.empty(members.size, dtype=np.int64)
     keys = np.empty(members.size, dtype=np.float32)
     for i in range(members.size):
@@ -149,8 +149,8 @@ def fill_cell(index: SubscriptionLayout, first: int, copies: PostingPool, member
         group.n += 1
         group.key = min(group.key, keys[i])
         group.tilt = min(group.tilt, tilt_of(np.float64(copies.lanes[source + ALPHA])))
-        widen_cell(groups[first], index.faces[copies.ints[source] >> HIDDEN_BITS])
-    bound_cell(groups, first)
+        widen_cell(index.cells[first], index.faces[copies.ints[source] >> HIDDEN_BITS])
+    bound_cell(index, first)
 
 
 @allocating
@@ -164,7 +164,7 @@ def recut(index: Any, term: Any, first: Any, end: Any, shape: Any) -> bool:
     starts = np.empty(n + 1, dtype=np.int64)
     firsts = np.empty(n + 1, dtype=np.int64)
     n_cells = cut_cells(codes[order], shape, starts, firsts)
-    starts[n_cells], firsts[0] = n, index.groups[first].code
+    starts[n_cells], firsts[0] = n, index.cells[first].code
     lows = np.empty(n + shape.groups, dtype=np.float64)
     cell_of = np.empty(n + shape.groups, dtype=np.int64)
     n_new = 0
@@ -175,25 +175,27 @@ def recut(index: Any, term: Any, first: Any, end: Any, shape: Any) -> bool:
         n_more = cut_groups(np.sort(alphas), shape, lows[n_new:])
         cell_of[n_new : n_new + n_more] = cell
         n_new += n_more
-    row, groups = index.lists[term], index.groups
+    row, groups, cells = index.lists[term], index.groups, index.cells
     n_groups = row.n_groups - (end - first) + n_new
     if not block_fits(index.group_blocks, groups.size, block_class(n_groups)):
         return False
     if index.posting_blocks[USED] + 2 * n + n_new > pool_room(index.postings):
         return False
     before, after = groups[row.start : first].copy(), groups[end : row.start + row.n_groups].copy()
+    cells_before, cells_after = cells[row.start : first].copy(), cells[end : row.start + row.n_groups].copy()
     free_postings(index, first, end)
     free_groups(index, term)
     row.start = take_block(index.group_blocks, groups["start"], block_class(n_groups))
     row.n_groups = n_groups
     first = np.int64(row.start) + before.size
-    groups[row.start : first] = before
+    groups[row.start : first], cells[row.start : first] = before, cells_before
     groups[first + n_new : first + n_new + after.size] = after
+    cells[first + n_new : first + n_new + after.size] = cells_after
     for at in range(first + n_new - 1, first - 1, -1):
         cell = cell_of[at - first]
-        clear_group(groups[at], firsts[cell], lows[at - first])
-        if at + 1 < first + n_new and groups[at + 1].code == groups[at].code:
-            groups[at].n_more = groups[at + 1].n_more + 1
+        clear_group(index, at, firsts[cell], lows[at - first])
+        if at + 1 < first + n_new and cells[at + 1].code == cells[at].code:
+            cells[at].n_more = cells[at + 1].n_more + 1
         if at > first and cell_of[at - first - 1] == cell:
             continue
         fill_cell(index, at, copies, order[starts[cell] : starts[cell + 1]])
@@ -221,7 +223,7 @@ def recut_crowded(index: SubscriptionLayout, term: int, slot: int, shape: Shape)
     first, at = find_group(index, term, code_of(face, slot, shape), face.alpha)
     if index.groups[at].n < _CROWD * max(shape.cell, group_size(shape)):
         return True
-    return recut(index, term, first, first + index.groups[first].n_more + 1, shape)
+    return recut(index, term, first, first + index.cells[first].n_more + 1, shape)
 
 
 @kernel

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Floats
+from nearcast.columns.arena import Floats
 from nearcast.engines.blocks import block_class, block_room, give_block, take_block
 from nearcast.engines.topk.keys import Rest, code_of, rest_of, tilt_of
 from nearcast.engines.topk.layout import REFILED, WIDTH, Shape, SubscriptionLayout
@@ -29,19 +29,19 @@ from nearcast.jit import kernel
 @kernel
 def find_group(index: SubscriptionLayout, term: int, code: int, alpha: float) -> Any:
     """The first group of the cell of a word that a place belongs to, and the group of an alpha in it."""
-    groups = index.groups
+    groups, cells = index.groups, index.cells
     row = index.lists[term]
     start = np.int64(row.start)
     first, end = start, start + row.n_groups
     while end - first > 1:
         middle = (first + end) >> 1
-        if groups[middle].code <= code:
+        if cells[middle].code <= code:
             first = middle
         else:
             end = middle
-    while first > start and groups[first - 1].code == groups[first].code:
+    while first > start and cells[first - 1].code == cells[first].code:
         first -= 1
-    after = first + groups[first].n_more + 1
+    after = first + cells[first].n_more + 1
     at = first
     while at + 1 < after and groups[at + 1].low <= alpha:
         at += 1
@@ -49,31 +49,32 @@ def find_group(index: SubscriptionLayout, term: int, code: int, alpha: float) ->
 
 
 @kernel
-def bound_cell(groups: Array, first: int) -> None:
-    """Write the least key and tilt of a cell into its first group."""
-    head = groups[first]
-    head.cell_key, head.cell_tilt = head.key, head.tilt
-    for at in range(first + 1, first + head.n_more + 1):
-        head.cell_key = min(head.cell_key, groups[at].key)
-        head.cell_tilt = min(head.cell_tilt, groups[at].tilt)
+def bound_cell(index: SubscriptionLayout, first: int) -> None:
+    """Write the least key and tilt of the groups of a cell beside the first of them."""
+    groups, cell = index.groups, index.cells[first]
+    cell.key, cell.tilt = groups[first].key, groups[first].tilt
+    for at in range(first + 1, first + cell.n_more + 1):
+        cell.key = min(cell.key, groups[at].key)
+        cell.tilt = min(cell.tilt, groups[at].tilt)
 
 
 @kernel
-def clear_group(group: Any, code: int, low: float) -> None:
-    """Make a group empty."""
-    group.x0, group.y0, group.z0 = np.inf, np.inf, np.inf
-    group.x1, group.y1, group.z1 = -np.inf, -np.inf, -np.inf
-    group.code, group.low = code, low
-    group.tilt, group.key, group.cell_tilt, group.cell_key = np.inf, np.inf, np.inf, np.inf
-    group.start, group.n, group.room, group.n_more = 0, 0, -1, 0
+def clear_group(index: SubscriptionLayout, at: int, code: int, low: float) -> None:
+    """Make a group empty, and the only one of its cell."""
+    group, cell = index.groups[at], index.cells[at]
+    group.low, group.tilt, group.key = low, np.inf, np.inf
+    group.start, group.n, group.room = 0, 0, -1
+    cell.x0, cell.y0, cell.z0 = np.inf, np.inf, np.inf
+    cell.x1, cell.y1, cell.z1 = -np.inf, -np.inf, -np.inf
+    cell.code, cell.tilt, cell.key, cell.n_more = code, np.inf, np.inf, 0
 
 
 @kernel
-def widen_cell(group: Any, face: Any) -> None:
+def widen_cell(cell: Any, face: Any) -> None:
     """Let the box of a cell hold a point."""
-    group.x0, group.x1 = min(group.x0, face.x), max(group.x1, face.x)
-    group.y0, group.y1 = min(group.y0, face.y), max(group.y1, face.y)
-    group.z0, group.z1 = min(group.z0, face.z), max(group.z1, face.z)
+    cell.x0, cell.x1 = min(cell.x0, face.x), max(cell.x1, face.x)
+    cell.y0, cell.y1 = min(cell.y0, face.y), max(cell.y1, face.y)
+    cell.z0, cell.z1 = min(cell.z0, face.z), max(cell.z1, face.z)
 
 
 @kernel
@@ -126,15 +127,15 @@ def file_posting(index: SubscriptionLayout, slot: int, term: int, code: int, res
     if row.n_groups == 0:
         row.start = take_block(index.group_blocks, index.groups["start"], block_class(1))
         row.n_groups, row.n, row.built = 1, 0, 0
-        clear_group(index.groups[row.start], 0, -1.0)
+        clear_group(index, int(row.start), 0, -1.0)
     face = index.faces[slot]
     first, at = find_group(index, term, code, face.alpha)
     group, position = index.groups[at], insert_position(index, at, posting_key(face, rest))
     place, stride = place_of(group.start, block_room(group.room), position)
     write_posting(index.postings, place, stride, slot, face, rest)
     index.groups[at].tilt = min(index.groups[at].tilt, tilt_of(np.float64(face.alpha)))
-    widen_cell(index.groups[first], face)
-    bound_cell(index.groups, first)
+    widen_cell(index.cells[first], face)
+    bound_cell(index, first)
     row.n += 1
 
 
@@ -144,7 +145,7 @@ def unfile_posting(index: SubscriptionLayout, slot: int, term: int, code: int) -
     row = index.lists[term]
     first, at = find_group(index, term, code, index.faces[slot].alpha)
     take_posting(index, at, slot)
-    bound_cell(index.groups, first)
+    bound_cell(index, first)
     row.n -= 1
     if row.n == 0:
         free_postings(index, row.start, row.start + row.n_groups)
@@ -169,4 +170,4 @@ def refile(index: SubscriptionLayout, subscriptions: Any, idf: Floats, slot: int
         place, stride = place_of(group.start, block_room(group.room), hole)
         write_posting(postings, place, stride, slot, face, rest)
         group.key = first_key(postings, group)
-        bound_cell(index.groups, first)
+        bound_cell(index, first)

@@ -38,7 +38,7 @@ def check_index(index: SubscriptionLayout, shape: Shape, table: PointTable, floo
             rest = rest_of(layout.terms, layout.counts, row, scale, idf, at)
             write_posting(right_posting, 0, 1, slot, face, rest)
             assert (filed_so == right_posting.ints).all()
-            head = index.groups[first]
+            head = index.cells[first]
             assert index.groups[own].tilt <= tilt_of(np.float64(face.alpha))
             assert head.x0 <= face.x <= head.x1, "point outside of its cell"
             assert head.y0 <= face.y <= head.y1, "point outside of its cell"
@@ -54,14 +54,15 @@ def _check_groups(index: SubscriptionLayout) -> dict[tuple[int, int], tuple[int,
         row = index.lists[term]
         groups = index.groups[row.start : row.start + row.n_groups]
         assert row.n == groups["n"].sum() > 0
+        cells = index.cells[row.start : row.start + row.n_groups]
         at = 0
         while at < groups.size:
-            cell = groups[at : at + groups[at].n_more + 1]
+            own, cell = (array[at : at + cells[at].n_more + 1] for array in (groups, cells))
             assert (cell["code"] == cell["code"][0]).all()
             assert (cell["n_more"] == np.arange(cell.size)[::-1]).all()
-            assert (np.diff(cell["low"]) > 0).all()
-            assert cell[0].cell_key == cell["key"].min()
-            assert cell[0].cell_tilt == cell["tilt"].min()
+            assert (np.diff(own["low"]) > 0).all()
+            assert cell[0].key == own["key"].min()
+            assert cell[0].tilt == own["tilt"].min()
             at += cell.size
         for number, group in enumerate(groups, int(row.start)):
             postings = np.zeros((group.n, WIDTH), dtype=np.int32)

@@ -37,21 +37,23 @@ LIST = record(  # of a word
     ("built", "i4"),  # postings when it was cut into cells
 )
 GROUP = record(
-    ("code", "i8"),  # the cell: from this code on, see `code_of` in keys.py
+    ("low", "f4"),  # from this alpha on
+    ("tilt", "f4"),  # at most the least alpha / (1 - alpha)
+    ("key", "f4"),  # the least key, infinite if there is none
+    ("start", "i4"),  # its postings
+    ("n", "i4"),
+    ("room", "i4"),  # their size class
+)
+CELL = record(  # beside each group: its cell; all but `code` and `n_more` count beside the first group alone
+    ("code", "i8"),  # from this code on, see `code_of` in keys.py
     ("x0", "f4"),  # a box around the points of the cell
     ("y0", "f4"),
     ("z0", "f4"),
     ("x1", "f4"),
     ("y1", "f4"),
     ("z1", "f4"),
-    ("low", "f4"),  # the group: from this alpha on
-    ("tilt", "f4"),  # at most the least alpha / (1 - alpha)
-    ("key", "f4"),  # the least key, infinite if there is none
-    ("cell_tilt", "f4"),  # of all groups of the cell
-    ("cell_key", "f4"),
-    ("start", "i4"),  # its postings
-    ("n", "i4"),
-    ("room", "i4"),  # their size class
+    ("tilt", "f4"),  # the least of all groups of the cell
+    ("key", "f4"),
     ("n_more", "i4"),  # groups of the cell after this one
 )
 # Fields of a posting, 32 bits each: all that the filter asks, so that it reads a group from end to end and no more.
@@ -95,6 +97,7 @@ class SubscriptionLayout(NamedTuple):
     faces: Array  # FACE[n_slots]
     lists: Array  # LIST[n_terms]
     groups: Array  # GROUP[]
+    cells: Array  # CELL[]: side by side with groups, of which many are read for one cell
     group_blocks: Longs  # int64[N_HEADS]: which of them are free, see blocks.py
     postings: PostingPool
     posting_blocks: Longs  # int64[N_HEADS]

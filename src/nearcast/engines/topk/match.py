@@ -17,7 +17,7 @@ from nearcast.columns.arena import Array, Floats, Ints, Longs
 from nearcast.columns.fields.conditions import NO_CONDITION, satisfies
 from nearcast.columns.scores import gather, scatter
 from nearcast.engines.blocks import block_room
-from nearcast.engines.exact import TOPK, rank
+from nearcast.engines.exact import topk_rank
 from nearcast.engines.topk.keys import bit_of, comes_before, n_bits, point_of
 from nearcast.engines.topk.layout import (
     AFTER_BITS,
@@ -224,12 +224,11 @@ def scan_word(
     at = np.int64(row.start)
     end = at + row.n_groups
     while at < end:
-        first = groups[at]
-        after = at + first.n_more + 1
-        near = ssim_bound(point, box_squared(point.x, point.y, point.z, first))
-        lack = max(0.0, 1.0 - near)
+        cell = index.cells[at]
+        after = at + cell.n_more + 1
+        lack = max(0.0, 1.0 - ssim_bound(point, box_squared(point.x, point.y, point.z, cell)))
         work[CELLS] += 1
-        if prune_groups and first.cell_key + first.cell_tilt * lack > reach:
+        if prune_groups and cell.key + cell.tilt * lack > reach:
             work[CELLS_SKIPPED] += 1
             at = after
             continue
@@ -254,15 +253,38 @@ def scan_word(
 
 
 @kernel
-def verify(batch: Any, event: int, slot: int, candidates: Array, words: Ints, found: Any) -> int:
+def shared_product(subscriptions: Any, row: Any, idf: Floats, dense: Floats, first: int, bits: int) -> float:
+    """`dot_row` of a subscription with the scattered message, or -1 if they share a rarer word than `first`.
+
+    Most words fail by `bits`, those of the message's words: weights are far apart in memory, and slow to look at.
+    """
+    terms, counts = subscriptions.terms, subscriptions.counts
+    total = 0.0
+    for i in range(row.term_start, row.term_start + row.n_terms):
+        term = terms[i]
+        if bits & bit_of(term) == 0:
+            continue
+        other = dense[term]
+        if other != 0.0:
+            if comes_before(idf[term], term, idf[first], first):
+                return -1.0
+            total += (counts[i] * idf[term]) * other
+    return total
+
+
+@kernel
+def verify(batch: Any, event: int, slot: int, candidates: Array, probe: Probe, found: Any) -> int:
     """Write the candidates whose buffers the message enters, and its ranks; returns their number.
 
-    A subscription is taken by the first word that it shares, since what that word lets pass no other need look at.
-    `words` are those of the message, the rarest first; the message is scattered.
+    A subscription is taken by the first word that it shares, since what that word lets pass no other need look at. The
+    message is scattered, and `probe` has its words.
     """
-    idf, dense, clock = batch.idf, batch.dense, batch.steps.clocks[event]
-    message = batch.messages.rows[slot]
-    rows, scales, terms, counts, conditions = batch.subscriptions
+    if candidates.size == 0:
+        return 0
+    idf, clock = batch.idf, batch.steps.clocks[event]
+    message, subscriptions = batch.messages.rows[slot], batch.subscriptions
+    rows, scales, terms, counts, conditions = subscriptions
+    bits = probe.bits[0] | bit_of(probe.words[0])
     n = 0
     for i in range(candidates.size):
         if i + 2 * _AHEAD < candidates.size:
@@ -275,25 +297,17 @@ def verify(batch: Any, event: int, slot: int, candidates: Array, words: Ints, fo
         row = rows[candidate.slot]
         if row.expires <= clock:
             continue
-        first = words[candidate.word]
-        dot = 0.0
-        for j in range(row.term_start, row.term_start + row.n_terms):
-            term = terms[j]
-            if dense[term] != 0.0:
-                if comes_before(idf[term], term, idf[first], first):
-                    dot = -1.0
-                    break
-                dot += counts[j] * idf[term] * dense[term]
-        if dot < 0.0:
+        product = shared_product(subscriptions, row, idf, batch.dense, probe.words[candidate.word], bits)
+        if product <= 0.0:
             continue
         scale = scales[candidate.slot]
-        text = dot / (scale.norm * message.norm)
+        text = product / (scale.norm * message.norm)
         floor = np.float64(candidate.floor)
         if scale.alpha * candidate.near + (1.0 - scale.alpha) * text + _LOOSE < floor:
             continue
         if row.condition != NO_CONDITION and not satisfies(conditions, row.condition, batch.messages.fields, slot):
             continue
-        value = rank(TOPK, batch.subscriptions, candidate.slot, message, batch.space, idf, dense)
+        value = topk_rank(row, scale, product, message, batch.space)
         if value >= floor:  # a little below that of the buffer, which has the last word
             found.slots[n], found.ranks[n] = candidate.slot, value
             n += 1
@@ -324,7 +338,7 @@ def find(
         return NEED_ROOM
     scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
     index.work[CANDIDATES] += n
-    n = verify(batch, event, slot, probe.candidates[:n], probe.words, found)
+    n = verify(batch, event, slot, probe.candidates[:n], probe, found)
     gather(messages.terms, message.term_start, message.n_terms, dense)
     index.work[VERIFIED] += n
     return n

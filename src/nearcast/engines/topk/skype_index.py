@@ -16,6 +16,7 @@ from nearcast.engines.topk.keys import point_of
 from nearcast.engines.topk.layout import (
     BUILDS,
     CANDIDATES,
+    CELL,
     CELLS,
     CELLS_SKIPPED,
     FACE,
@@ -89,6 +90,7 @@ class SkypeIndex:
             np.zeros(0, dtype=FACE),
             np.zeros(0, dtype=LIST),
             np.zeros(_FIRST_ROOM, dtype=GROUP),
+            np.zeros(_FIRST_ROOM, dtype=CELL),
             np.zeros(N_HEADS, dtype=np.int64),
             pool_of(np.zeros(_FIRST_ROOM * WIDTH, dtype=np.int32)),
             np.zeros(N_HEADS, dtype=np.int64),
@@ -131,7 +133,8 @@ class SkypeIndex:
         )
         neither = not (more_groups or more_postings)
         if more_groups or neither:
-            self.layout = self.layout._replace(groups=with_room(old.groups, n_groups + 1))
+            groups, cells = with_room(old.groups, n_groups + 1), with_room(old.cells, n_groups + 1)
+            self.layout = self.layout._replace(groups=groups, cells=cells)
         if more_postings or neither:
             self.layout = self.layout._replace(
                 postings=pool_of(with_room(old.postings.ints, old.postings.ints.size + 1))
@@ -157,6 +160,7 @@ class SkypeIndex:
         return {
             **old._asdict(),
             "groups": old.groups[: old.group_blocks[USED]],
+            "cells": old.cells[: old.group_blocks[USED]],
             "postings": old.postings.ints[: WIDTH * old.posting_blocks[USED]],
         }
 
