@@ -25,8 +25,10 @@ from nearcast.engines.kept.skyband import (
     KMAX,
     RATIO,
     Policy,
+    buffer_limit,
     is_short,
     offer,
+    search_limit,
     turns_until_short,
     withdraw,
     worth_keeping,
@@ -378,6 +380,19 @@ def test_the_cost_model_keeps_more_the_more_a_search_costs(k: int) -> None:
     assert kept == sorted(kept)
     assert k < kept[0] < most or k < 20
     assert kept[-1] == most
+
+
+@pytest.mark.parametrize("k", [1, 2, 10, 20, 50, 1000])
+def test_an_evaluation_looks_for_what_the_cost_model_keeps(k: int) -> None:
+    """Some more than k and never more than a buffer may hold; as many as it may where a strategy says how many."""
+    for strategy, share in ((COST, 0.0), (KMAX, 3.0), (RATIO, 0.9)):
+        for spare in (True, False):
+            policy = Policy(1000, spare, strategy, share, spare)
+            limit, most = search_limit(k, policy), buffer_limit(k, policy)
+            assert limit <= most
+            assert limit == most or (strategy == COST and spare)
+            assert limit >= k + 8 if spare and strategy == COST else limit >= k
+    assert search_limit(k, Policy(1000, True, COST, 0.0, True)) >= worth_keeping(k, k + max(3 * k // 2, 8), 25_000.0)
 
 
 def test_a_walk_that_is_drawn_back_takes_as_long_as_one_that_is_played() -> None:
