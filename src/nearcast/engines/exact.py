@@ -63,16 +63,19 @@ def negative_distance(terms: Ints, row: Any, message: Any, metric: int, idf: Flo
 
 
 @kernel
+def topk_rank(row: Any, scale: Any, product: float, message: Any, space: Any) -> float:
+    """The score of `TopK`, if `product` is what `dot_row` says, and not 0."""
+    place = ssim(distance(space.metric, row.x, row.y, message.x, message.y), space.max_distance)
+    return topk_score(scale.alpha, place, product, scale.norm, message.norm)
+
+
+@kernel
 def rank(
     kind: int, subscriptions: PointLayout, slot: int, message: Any, space: Any, idf: Floats, dense: Floats
 ) -> float:
     """What results are ordered by: the score of `TopK`, minus the distance of `Nearest`, or NO_MATCH."""
     row = subscriptions.rows[slot]
     if kind == TOPK:
-        scale = subscriptions.scales[slot]
         product = dot_row(subscriptions.terms, subscriptions.counts, row.term_start, row.n_terms, idf, dense)
-        if product == 0.0:
-            return NO_MATCH
-        place = ssim(distance(space.metric, row.x, row.y, message.x, message.y), space.max_distance)
-        return topk_score(scale.alpha, place, product, scale.norm, message.norm)
+        return topk_rank(row, subscriptions.scales[slot], product, message, space) if product != 0.0 else NO_MATCH
     return negative_distance(subscriptions.terms, row, message, space.metric, idf, dense)

@@ -27,8 +27,10 @@ from nearcast.engines.kept.skyband import (
     RANGE,
     RATIO,
     Policy,
+    buffer_limit,
     is_short,
     offer,
+    search_limit,
     turns_until_short,
     withdraw,
     worth_keeping,
@@ -411,6 +413,19 @@ def test_a_walk_that_goes_up_as_often_as_down_takes_as_long_as_one_that_is_playe
             steps += 1
         spent.append(steps)
     assert 0.5 < np.mean(spent) / updates_until_short(k, n) < 2.0
+
+
+@pytest.mark.parametrize("k", [1, 2, 10, 20, 50, 1000])
+def test_an_evaluation_looks_for_what_the_cost_model_keeps(k: int) -> None:
+    """Some more than k and never more than a buffer may hold; as many as it may where a strategy says how many."""
+    for strategy, share in ((COST, 0.0), (KMAX, 3.0), (RATIO, 0.9)):
+        for spare in (True, False):
+            policy = Policy(1000, spare, strategy, share, spare)
+            limit, most = search_limit(k, policy), buffer_limit(k, policy)
+            assert limit <= most
+            assert limit == most or (strategy == COST and spare)
+            assert limit >= k + 8 if spare and strategy == COST else limit >= k
+    assert search_limit(k, Policy(1000, True, COST, 0.0, True)) >= worth_keeping(k, k + max(3 * k // 2, 8), 25_000.0)
 
 
 def test_a_walk_that_is_drawn_back_takes_as_long_as_one_that_is_played() -> None:

@@ -6,7 +6,6 @@ What may be dropped, and when a buffer is refilled, is decided in `skyband.py`; 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.engines.blocks import USED, block_class, block_fits, block_room, give_block, take_block
 from nearcast.engines.kept.layout import (
+    LINE,
     MOVED,
     N_BUFFERED,
     N_CHANGES,
@@ -25,9 +25,10 @@ from nearcast.engines.kept.layout import (
     TOUCHED,
     ResultLayout,
 )
-from nearcast.jit import inlined, kernel
+from nearcast.jit import inlined, kernel, prefetch
 
 _STAMP_BITS = 8
+_AHEAD = 6  # buffers that are read ahead while changes are emitted
 _TOO_LARGE = 2  # a buffer whose block is this many size classes larger than it needs gets a smaller one
 
 
@@ -67,7 +68,10 @@ def move_floor(results: ResultLayout, slot: int, floor: float) -> None:
 @kernel
 def stamp_bits(newest: int) -> int:
     """By how many bits a sequence is cut, so that `newest` live messages have at most half of all stamps."""
-    return max(0, math.frexp(float(newest))[1] - _STAMP_BITS + 1)
+    bits = 0  # of `newest`: in steps without a call, so that the compiler takes them out of loops over entries
+    for step in (32, 16, 8, 4, 2, 1):
+        bits += step if newest >> (bits + step) > 0 else 0
+    return max(0, bits + 1 - _STAMP_BITS + 1)
 
 
 @kernel
@@ -227,7 +231,12 @@ def emit_changes(results: ResultLayout, event: int) -> None:
 
     One message came at most, so that at most one that is shown has left the first k, and stands next to them.
     """
-    for i in range(results.counters[N_TOUCHED]):
+    n = results.counters[N_TOUCHED]
+    for i in range(n):
+        if i + _AHEAD < n:
+            later = results.buffers[results.touched[i + _AHEAD]]
+            for entry in range(later.start, later.start + min(later.n_entries, np.int64(later.k) + 1), LINE):
+                prefetch(results.entries, entry)
         slot = results.touched[i]
         buffer = results.buffers[slot]
         buffer.touched = 0

@@ -38,7 +38,7 @@ from nearcast.engines.kept.layout import (
     WATCHED,
     ResultLayout,
 )
-from nearcast.engines.kept.skyband import Policy, buffer_limit, replace
+from nearcast.engines.kept.skyband import Policy, buffer_limit, replace, search_limit
 from nearcast.window.expiries import UNLIMITED
 from nearcast.window.index.heaps import BEST
 from nearcast.window.recency import keys_of
@@ -111,7 +111,7 @@ class Results:
         """Promise entries for new buffers of many subscriptions, so that the pool grows once for all of them."""
         wanted = 0
         for k, n in zip(*np.unique(self._buffers["k"][slots], return_counts=True), strict=True):
-            longest = min(int(buffer_limit(k, self.policy)), n_live)
+            longest = min(int(search_limit(k, self.policy)), n_live)
             wanted += int(n) * int(block_room(block_class(initial_room(longest))))
         self.make_room(0, 0, wanted, 0)
 
@@ -190,7 +190,7 @@ class Results:
 
     def limit(self, slot: int) -> int:
         """How many messages an evaluation must find, unless there are fewer."""
-        return int(buffer_limit(self._buffers["k"][slot], self.policy))
+        return int(search_limit(self._buffers["k"][slot], self.policy))
 
     def result(self, slot: int) -> tuple[Ints, Floats]:
         """Messages of the result, best first, and their ranks."""
