@@ -47,7 +47,7 @@ from nearcast.engines.within.layout import (
 )
 from nearcast.engines.within.leaf_block import append_row, copy_block, empty_block, lines_for, write_frame
 from nearcast.engines.within.paths import region_of
-from nearcast.jit import kernel
+from nearcast.jit import BITS, kernel
 
 _NO_RANGE = -1
 
@@ -198,10 +198,10 @@ def cover_free_ranges(heads: Longs, links: Ints, free: int, covered: Array) -> b
     return True
 
 
-def _views(lines_: Array) -> tuple[Array, Ints, Array]:
-    """Lines of blocks as bytes, int32 and float32."""
-    ints: Ints = lines_.view(np.int32)
-    return lines_, ints, lines_.view(np.float32)
+def _views(lines: Array) -> tuple[Array, Ints, Array]:
+    """Lines of blocks as bytes, int32 and float32. The bytes go on past the last line, which a scan may read past."""
+    ints: Ints = lines[:-BITS].view(np.int32)
+    return lines, ints, ints.view(np.float32)
 
 
 class TreeArrays:
@@ -214,7 +214,7 @@ class TreeArrays:
         heads[VERSION] = version + 1
         self.layout = TreeLayout(
             heads, np.zeros(0, NODE), np.zeros(1, PART), np.zeros(1, np.int32), np.zeros(1), np.zeros(0, LEAF),
-            *_views(np.zeros(0, np.uint8)), np.zeros(0, LISTED),
+            *_views(np.zeros(BITS, np.uint8)), np.zeros(0, LISTED),
         )  # fmt: skip
         self.layout.parts["child"] = NOTHING
         self.layout.parts["node"] = NO_NODE
@@ -224,7 +224,7 @@ class TreeArrays:
         heads, old = self.layout.heads, self.layout
         n_parts = int(heads[N_PARTS]) + parts
         n_bytes = 4 * INTS_PER_LINE * (int(heads[N_LINES]) + lines)
-        blocks = with_room(old.bytes, n_bytes)
+        blocks = with_room(old.bytes, n_bytes + BITS)
         self.layout = TreeLayout(
             heads,
             with_room(old.nodes, int(heads[N_NODES]) + nodes),
@@ -232,7 +232,7 @@ class TreeArrays:
             with_room(old.highs, n_parts),
             with_room(old.lines, n_parts),
             with_room(old.leaves, int(heads[N_LEAVES]) + leaves),
-            *_views(blocks[: blocks.size // (4 * INTS_PER_LINE) * 4 * INTS_PER_LINE]),
+            *_views(blocks[: (blocks.size - BITS) // (4 * INTS_PER_LINE) * 4 * INTS_PER_LINE + BITS]),
             with_room(old.listed, int(heads[N_LISTED]) + listed),
         )
 
@@ -241,7 +241,7 @@ class TreeArrays:
         n_parts, n_bytes = int(heads[N_PARTS]), 4 * INTS_PER_LINE * int(heads[N_LINES])
         return TreeLayout(
             heads, old.nodes[: heads[N_NODES]], old.parts[:n_parts], old.highs[:n_parts], old.lines[:n_parts],
-            old.leaves[: heads[N_LEAVES]], *_views(old.bytes[:n_bytes]), old.listed[: heads[N_LISTED]],
+            old.leaves[: heads[N_LEAVES]], *_views(old.bytes[: n_bytes + BITS]), old.listed[: heads[N_LISTED]],
         )  # fmt: skip
 
     @property
@@ -252,9 +252,12 @@ class TreeArrays:
 
     def state(self) -> State:
         used = self._used()._asdict()
+        used["bytes"] = used["bytes"][:-BITS]
         return {name: array for name, array in used.items() if name not in ("ints", "floats")}
 
     def load(self, state: State) -> None:
-        _, ints, floats = _views(state["bytes"])
-        own = {**state, "ints": ints, "floats": floats}
+        own_bytes = np.zeros(state["bytes"].size + BITS, np.uint8)
+        own_bytes[:-BITS] = state["bytes"]
+        blocks, ints, floats = _views(own_bytes)
+        own = {**state, "bytes": blocks, "ints": ints, "floats": floats}
         self.layout = TreeLayout(*(own[name] for name in TreeLayout._fields))
