@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _CONFIG: Any = numba.config  # its settings appear at run time, unknown to type checkers
 
-BITS = 64  # bytes that are compared at once
+BITS, LANES = 64, 16  # bytes, and float32, that are compared at once
 NEED_ROOM = -1  # a reading kernel's answer when its output array is too small: double it and ask again
 KERNELS: list[Any] = []  # every kernel, so that tests can see that each was compiled for one signature only
 
@@ -107,6 +107,30 @@ def _lowest(_context: Any, _bits: Any) -> Any:
     return types.int64(types.uint64), codegen
 
 
+def _count(_context: Any, array: Any, _start: Any, _n: Any, _value: Any) -> Any:
+    """Numba's recipe for `count_at_most`."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        layout, number = signature.args[0], ir.IntType(LANES)
+        made = context.make_array(layout)(context, builder, arguments[0])
+        place = cgutils.get_item_pointer(context, builder, layout, made, [arguments[1]], wraparound=False)
+        many = ir.VectorType(ir.FloatType(), LANES)
+        loaded = builder.load(builder.bitcast(place, many.as_pointer()))
+        loaded.align = 4
+        first = builder.insert_element(ir.Constant(many, ir.Undefined), arguments[3], ir.IntType(32)(0))
+        same = builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+        held = builder.zext(builder.bitcast(builder.fcmp_ordered("<=", loaded, same), number), ir.IntType(64))
+        one = ir.IntType(64)(1)
+        counted = builder.and_(held, builder.sub(builder.shl(one, arguments[2]), one))
+        return builder.ctpop(counted)
+
+    return types.int64(array, types.int64, types.int64, types.float32), codegen
+
+
+def _plain_count(array: Any, start: int, n: int, value: float) -> int:
+    return int((array[start : start + n] <= value).sum())
+
+
 def _plain_bits(held: Any) -> Any:
     return np.uint64(int.from_bytes(np.packbits(held, bitorder="little").tobytes(), "little"))
 
@@ -124,7 +148,11 @@ def _plain_lowest(bits: Any) -> int:
 
 
 # bits_at_most(bytes, start, value): bit i says whether bytes[start + i] <= value. All 64 must lie inside the array,
-# which nobody checks. bits_at_least is for >=. lowest_bit(bits) is the position of the lowest bit of a number above 0.
+# which nobody checks. bits_at_least is for >=.
 bits_at_most: Any = _plain_at_most if _CONFIG.DISABLE_JIT else intrinsic(_bits("<="))
 bits_at_least: Any = _plain_at_least if _CONFIG.DISABLE_JIT else intrinsic(_bits(">="))
+# count_at_most(floats, start, n, value): how many of floats[start:start + n], at most 16 of float32, are <= value; all
+# 16 must lie inside the array.
+count_at_most: Any = _plain_count if _CONFIG.DISABLE_JIT else intrinsic(_count)
+# lowest_bit(bits): the position of the lowest bit of a number above 0.
 lowest_bit: Any = _plain_lowest if _CONFIG.DISABLE_JIT else intrinsic(_lowest)

@@ -15,7 +15,7 @@ from nearcast.columns.fields.conditions import NO_CONDITION, satisfies
 from nearcast.columns.fields.values import FieldLayout, n_fields
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.regions import BOX
-from nearcast.columns.subscription_tables import WithinLayout
+from nearcast.columns.subscription_tables import WithinLayout, clauses_hold
 from nearcast.engines.exact import within_matches
 from nearcast.engines.within.descend import CHUNK, NEED_FRONTIER, DescentInput, Frontier, find_leaves
 from nearcast.engines.within.layout import (
@@ -199,7 +199,14 @@ def scan_block(
     Up to 64 entries are compared at a time, and only those that meet the place are looked at one by one. Rows of those
     in doubt are prefetched.
     """
-    ints, floats, codes, slots, doubtful, seen = tree.ints, tree.floats, tree.bytes, room.slots, room.doubtful, room.seen
+    ints, floats, codes, slots, doubtful, seen = (
+        tree.ints,
+        tree.floats,
+        tree.bytes,
+        room.slots,
+        room.doubtful,
+        room.seen,
+    )
     x, y, x_scale, y_scale = (
         floats[block + X_ORIGIN], floats[block + Y_ORIGIN], floats[block + X_SCALE], floats[block + Y_SCALE],
     )  # fmt: skip
@@ -215,7 +222,12 @@ def scan_block(
     if n_alone > 0 and room.dense[ints[block + BLOCK_WORD]] == 0.0:
         begin = n_alone
     strip = Strips(np.uint8(left), np.uint8(right), np.uint8(bottom), np.uint8(top))
-    stride, at, first, kinds = np.int64(shape >> OPEN_BITS), first_byte(ints, block), block + HEADER, rows["region_kind"]
+    stride, at, first, kinds = (
+        np.int64(shape >> OPEN_BITS),
+        first_byte(ints, block),
+        block + HEADER,
+        rows["region_kind"],
+    )
     hashes = at + 4 * stride
     for i in range(begin, n_rows, BITS):
         may, surely = boxes_met(codes, at + i, stride, strip)
@@ -240,9 +252,7 @@ def scan_block(
 
 
 @kernel
-def drop_outside(
-    n_doubtful: int, descent: DescentInput, verify: VerifyInput, probes: Array, doubtful: Longs
-) -> int:
+def drop_outside(n_doubtful: int, descent: DescentInput, verify: VerifyInput, probes: Array, doubtful: Longs) -> int:
     """Keep the doubtful entries that live and whose boxes hold the place, and prefetch their words; how many are left.
 
     Circles and polygons are left to the exact check.
@@ -296,7 +306,10 @@ def verify_doubtful(
         condition = rows[slot].condition
         if condition != NO_CONDITION and not satisfies(conditions, condition, messages.fields, arrivals[event]):
             continue
-        if not within_matches(subscriptions, slot, message, verify.where, room.dense):
+        if rows[slot].region_kind == BOX:  # checked by `drop_outside`
+            if not clauses_hold(subscriptions, slot, room.dense):
+                continue
+        elif not within_matches(subscriptions, slot, message, verify.where, room.dense):
             continue
         if doubtful[i] & 1:
             if room.stamps[slot] == verify.sign * message.sequence:
@@ -342,7 +355,9 @@ def match_chunk(
             n, n_doubtful = verify_doubtful(n_doubtful, descent, verify, probes, room, n), 0
         if n_rows >= doubtful.size:
             shortage = NEED_FOUND
-        elif n_rows + n_doubtful >= slots.size - n or (room.visits.size > 0 and n_visits + end - first > room.visits.size):
+        elif n_rows + n_doubtful >= slots.size - n or (
+            room.visits.size > 0 and n_visits + end - first > room.visits.size
+        ):
             shortage = NEED_MATCHES
         if shortage != DONE:
             break
