@@ -15,5 +15,6 @@ def test_matches_are_sorted_by_event_and_slot(n, largest):
     events = rng.integers(5, 40, n).astype(np.int32)
     slots = rng.integers(0, largest, n, endpoint=True).astype(np.int32)
     right = sorted(zip(events.tolist(), slots.tolist(), strict=True))
-    sort_matches(slots, events, n, Span(5, 40), with_sort_room(new_sort_room(), n, 40))
-    assert list(zip(events.tolist(), slots.tolist(), strict=True)) == right
+    room = with_sort_room(new_sort_room(), n, 40)
+    sort_matches(slots, events, n, Span(5, 40), room)
+    assert list(zip(room.events[:n].tolist(), room.slots[:n].tolist(), strict=True)) == right

@@ -77,9 +77,9 @@ class MatchRoom(NamedTuple):
     seen: Array  # uint8[256]: 1 for the hashes of its words, zeros between calls
     doubtful: Longs  # int64[]: entries to verify: a probe, a slot, and is it one of several clauses?
     stamps: Longs  # int64[n_slots]: the last message that a subscription of several clauses was found for
-    events: Ints  # int32[]: out: the event of each match
-    arrivals: Ints  # int32[]: out: its message
-    slots: Ints  # int32[]: out: the subscription
+    events: Ints  # int32[]: the event of each match, as it was found
+    slots: Ints  # int32[]: the subscription
+    arrivals: Ints  # int32[]: out: the message of each match, in order
     visitors: Ints  # int32[]: out: messages, and
     visits: Ints  # int32[]: out: the parts of leaves that they came to; without room these are not kept
     counters: Longs  # int64[N_COUNTERS]
@@ -151,16 +151,12 @@ def rounded_place(x: float, y: float) -> RoundedPlace:
     """How far a float32 box must reach to be sure to hold a place. No box is sure to hold a NaN, or not to.
 
     A side may be off by float32's blur, relative to itself. Sides far from the place are past any blur, those near it
-    are about as large as its coordinate.
+    are about as large as its coordinate. What is added covers rounding to float32 as well.
     """
-    low, high = np.float32(-np.inf), np.float32(np.inf)
-    over_x, over_y = 4.0 * BLUR * abs(x) + TINY, 4.0 * BLUR * abs(y) + TINY
-    return RoundedPlace(
-        low if math.isnan(x) else np.nextafter(np.float32(x - over_x), low),
-        high if math.isnan(x) else np.nextafter(np.float32(x + over_x), high),
-        np.nextafter(np.float32(y - over_y), low),
-        np.nextafter(np.float32(y + over_y), high),
-    )
+    over_x, over_y = 5.0 * BLUR * abs(x) + 2.0 * TINY, 5.0 * BLUR * abs(y) + 2.0 * TINY
+    if math.isnan(x):
+        x, over_x = 0.0, np.inf
+    return RoundedPlace(np.float32(x - over_x), np.float32(x + over_x), np.float32(y - over_y), np.float32(y + over_y))
 
 
 @kernel
@@ -229,7 +225,8 @@ def scan_block(
         rows["region_kind"],
     )
     hashes = at + 4 * stride
-    for i in range(begin, n_rows, BITS):
+    i = begin
+    while i < n_rows:
         may, surely = boxes_met(codes, at + i, stride, strip)
         may &= low_bits(n_rows - i)
         surely &= low_bits(n_alone - i)
@@ -248,6 +245,7 @@ def scan_block(
                 prefetch(rows, slot)
                 prefetch(kinds, slot)
                 n_doubtful += 1
+        i += BITS
     return n, n_doubtful
 
 
@@ -414,5 +412,5 @@ def match_many(
         event = end
     sort_matches(room.slots, room.events, n, Span(first, event), order)
     for i in range(n):
-        room.arrivals[i] = descent.stored[room.events[i]]
+        room.arrivals[i] = descent.stored[order.events[i]]
     return event, n, n_visits, shortage

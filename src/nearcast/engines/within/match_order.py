@@ -24,7 +24,7 @@ class Span(NamedTuple):
 
 
 class SortRoom(NamedTuple):
-    """Scratch of sorting."""
+    """Room for matches in order, and scratch of sorting."""
 
     slots: Ints  # int32[]: as long as there are matches
     events: Ints  # int32[]: the same
@@ -90,10 +90,18 @@ def pass_by_event(slots: Ints, events: Ints, to_slots: Ints, to_events: Ints, n:
 
 
 @kernel
+def copy_matches(slots: Ints, events: Ints, n: int, room: SortRoom) -> None:
+    """Copy the first `n` matches to `room`."""
+    for i in range(n):
+        room.slots[i], room.events[i] = slots[i], events[i]
+
+
+@kernel
 def sort_matches(slots: Ints, events: Ints, n: int, span: Span, room: SortRoom) -> None:
-    """Sort the first `n` matches, of these events, by event and slot."""
+    """Copy the first `n` matches, of these events, to `room`, by event and slot; the others are scratch then."""
     if n <= _FEW:
-        sort_few(slots, events, n)
+        copy_matches(slots, events, n, room)
+        sort_few(room.slots, room.events, n)
         return
     first, largest = span.first, np.int32(0)
     counts = room.counts[: span.end - first]
@@ -110,7 +118,6 @@ def sort_matches(slots: Ints, events: Ints, n: int, span: Span, room: SortRoom) 
     counts[:] = 0
     if in_room:
         pass_by_event(room.slots, room.events, slots, events, n, first, counts)
+        copy_matches(slots, events, n, room)
         return
     pass_by_event(slots, events, room.slots, room.events, n, first, counts)
-    for i in range(n):
-        slots[i], events[i] = room.slots[i], room.events[i]
