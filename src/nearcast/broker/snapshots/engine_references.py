@@ -426,7 +426,10 @@ def _descend(root: int, nodes: Array, parts: Array, leaves: Array) -> tuple[Long
         spans(own["first"], n_parts + 1, parts.size, "parts")
         grids_of = own["kind"] == trees.SPACE
         n_columns = own["n_columns"][grids_of].astype(np.int64)
-        require((n_columns >= 1).all() and not (n_parts[grids_of] % np.maximum(n_columns, 1)).any(), "no grid")
+        n_rows = own["n_rows"][grids_of].astype(np.int64)
+        require(((n_columns >= 1) & (n_columns * n_rows == n_parts[grids_of])).all(), "no grid")
+        dummies = parts["child"][own["first"]] != trees.NOTHING
+        require((dummies == own["has_dummy"]).all(), "nodes do not know what hangs below them")
         level = ranges(own["first"].astype(np.int64), n_parts + 1)
         require((parts["node"][level] == np.repeat(inner, n_parts + 1)).all(), "parts do not know their nodes")
     return np.concatenate(found), np.concatenate(hung)
