@@ -138,15 +138,17 @@ class Vocabulary:
 
     def encode(self, words: Words) -> Terms:
         """The distinct terms of every row and how often it has them, by the words' bytes; new words get terms."""
-        return self.encode_in_order(words)[0]
+        return self._sorted(words, self.enter(words.data, words.word_start))
 
     def encode_in_order(self, words: Words) -> tuple[Terms, Numbers]:
         """What `encode` gives, and the terms of all words in their order."""
-        terms = self.enter(words.data, words.word_start)
-        in_order = terms.copy()
+        in_order = self.enter(words.data, words.word_start)
+        return self._sorted(words, in_order.copy()), in_order
+
+    def _sorted(self, words: Words, terms: Numbers) -> Terms:
         out = Terms(np.zeros(len(words.row_start), np.int64), terms, np.empty(len(terms), np.int32))
         n = encode_many(self.keys.layout, words, np.empty(len(terms), np.int64), out)
-        return Terms(out.row_start, out.terms[:n], out.counts[:n]), in_order
+        return Terms(out.row_start, out.terms[:n], out.counts[:n])
 
     def enter(self, data: Bytes, starts: Starts) -> Numbers:
         """The terms of words, given as bytes and starts; new ones get terms."""
