@@ -67,17 +67,22 @@ def sort_row(layout: KeysLayout, heads: Starts, terms: Numbers, lo: Whole, hi: W
 
 
 @kernel
+def head_of(words: Words, word: Whole) -> Whole:
+    """The first bytes of a word, as a number that sorts like them."""
+    head, start, end = np.int64(0), words.word_start[word], words.word_start[word + 1]
+    for i in range(start, start + _HEAD):
+        head = head << 8
+        if i < end:
+            head |= np.int64(words.data[i])
+    return head
+
+
+@kernel
 def encode_many(layout: KeysLayout, words: Words, heads: Starts, out: Terms) -> int:
     """Turn out.terms, the term of every word in turn, into sorted rows of distinct terms; return their total."""
     n = 0
     for word in range(heads.size):
-        head = np.int64(0)
-        start, end = words.word_start[word], words.word_start[word + 1]
-        for i in range(start, start + _HEAD):
-            head = head << 8
-            if i < end:
-                head |= np.int64(words.data[i])
-        heads[word] = head
+        heads[word] = head_of(words, word)
     for row in range(words.row_start.size - 1):
         lo, hi = words.row_start[row], words.row_start[row + 1]
         sort_row(layout, heads, out.terms, lo, hi)

@@ -118,7 +118,7 @@ class WithinApTree:
             first = event
             order = self._order = with_sort_room(self._order, room.slots.size, arrivals.size)
             event, n, n_visits, shortage = match_many(tree.layout, descent, verify, first, self._frontier, room, order)
-            found.append((room.events[:n].copy(), room.slots[:n].copy(), room.arrivals[:n].copy()))
+            found.append((order.events[:n].copy(), order.slots[:n].copy(), room.arrivals[:n].copy()))
             if tree.lists is not None and sign > 0:
                 tree.lists.add_visits(tree.arrays, room, n_visits)
             if shortage == DONE:
