@@ -160,7 +160,7 @@ def rounded_place(x: float, y: float) -> RoundedPlace:
 
 
 @kernel
-def low_bits(n: int) -> Any:
+def low_bits(n: Any) -> Any:
     """The lowest `n` bits set, none if there are none, all 64 if there are more."""
     if n <= 0:
         return np.uint64(0)
@@ -168,7 +168,7 @@ def low_bits(n: int) -> Any:
 
 
 @inlined
-def boxes_met(codes: Array, at: int, stride: int, strip: Strips) -> tuple[Any, Any]:
+def boxes_met(codes: Array, at: Any, stride: Any, strip: Strips) -> tuple[Any, Any]:
     """Which of up to 64 boxes from a byte on may hold a place, and which surely do not lie about its strip, as bits."""
     x0s, y0s, x1s, y1s = at, at + stride, at + 2 * stride, at + 3 * stride
     may = (
