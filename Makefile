@@ -20,7 +20,7 @@ demo: $(READY)
 
 # The invented city, live: open the address that it prints.
 serve: $(READY)
-	$(BIN)/nearcast serve --demo
+	$(BIN)/nearcast serve --demo --open
 
 # Kernels are compiled first, while sources are checked, so that tests do not each wait for them. Bounds are checked. Three
 # processes share two cores, since those that wait for Spark or a browser leave theirs idle. Then the kernels that engines

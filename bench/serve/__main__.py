@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import resource
@@ -25,6 +26,7 @@ def main() -> None:
     sizes = {name: int(value) for name, _, value in (each.partition("=") for each in args.set)}
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 40_000), hard))
+    gc.disable()  # a pause of the driver would count as one of the server
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         figures = runner.run(CASES[args.case](Path(folder) / "data", **sizes))
     rounded = {name: round(value, 3) if isinstance(value, float) else value for name, value in figures.items()}

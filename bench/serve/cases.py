@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from bench.serve.server import KIND, Server, messages, subscribe
+from bench.serve.trace import trace
 from bench.serve.wire import Http, Socket, connect
 
 Figures = dict[str, Any]
 WINDOW = ("--window-count", "50000")
+EVERY_MESSAGE = {"kind": "similar", "lon": 0.5, "lat": 0.5, "keywords": "any", "delta": 0, "tau": 0}
 
 
 class Heard:
@@ -182,27 +184,39 @@ async def push(folder: Path, per_s: int = 2_000, seconds: int = 20, n_sockets: i
         return {"messages_per_s": rate, **delays.figures(), "server_cores": used}
 
 
-async def slow(folder: Path, per_s: int = 1_000, seconds: int = 12) -> Figures:
-    """The same, without and then with ten clients that stop reading, each of which follows a tenth of all."""
+async def slow(folder: Path, per_s: int = 1_000, seconds: int = 5, rounds: int = 3, n_stopped: int = 10) -> Figures:
+    """Push beside clients that follow every message: in turn they read, and stop to read."""
     with Server(folder, *WINDOW) as server:
         await server.ready()
-        await subscribe(server.http(), 100_000)
-        delays, figures = Delays(), Figures()
-        await listen(server, 100, 100_000, delays)
-        rows = messages(per_s * (2 * seconds + 5))
-        await _publish_evenly(server, rows[: per_s * 5], per_s, 10)
-        for name in ("alone", "beside_stopped"):
-            if name == "beside_stopped":
-                for socket in await listen(server, 10, 100_000, lambda frame: None):
+        http = server.http()
+        await subscribe(http, 100_000)
+        await http.json("PUT", "/v1/subscriptions/all", EVERY_MESSAGE)
+        figures, delays, heard = Figures(), {"reading": Delays(), "stopped": Delays()}, Delays()
+        await listen(server, 100, 100_000, heard)
+        rows = messages(per_s * seconds * (2 * rounds + 1))
+        pieces = split(rows, per_s * seconds)
+        await _publish_evenly(server, next(pieces), per_s, 10)
+        for _ in range(rounds):
+            for name, own in delays.items():
+                others = [await connect(server.host, server.port, ["all"], "now", _ignore) for _ in range(n_stopped)]
+                for socket in others if name == "stopped" else []:
                     assert socket.transport is not None
                     socket.transport.pause_reading()
-            delays.ms = []
-            first = per_s * 5 if name == "alone" else per_s * (5 + seconds)
-            await _publish_evenly(server, rows[first : first + per_s * seconds], per_s, 10)
-            await asyncio.sleep(0.5)
-            figures |= {**delays.figures(name), f"{name}_memory_mb": server.memory_mb()}
-        await _metrics(server.http(), figures)
+                heard.ms = own.ms
+                await _publish_evenly(server, next(pieces), per_s, 10)
+                await asyncio.sleep(0.2)
+                heard.ms = []
+                figures[f"{name}_memory_mb"] = server.memory_mb()
+                for socket in others:
+                    socket.close()
+        for name, own in delays.items():
+            figures |= own.figures(name)
+        await _metrics(http, figures)
         return figures
+
+
+def _ignore(frame: memoryview) -> None:
+    pass
 
 
 async def idle(folder: Path, n_sockets: int = 10_000) -> Figures:
@@ -244,8 +258,16 @@ async def restart(folder: Path, n_events: int = 1_000_000, n_subscriptions: int 
         assert (await http.json("GET", "/readyz"))["cursor"] == cursor
         figures = {"ready_s": seconds, "server_cpu_s": server.cpu_s(), "log_mb": log, "snapshots": kept}
         _, text = await http.ask("GET", "/metrics")
-        replayed = text.decode().partition("nearcast_replayed_events ")[2].partition("\n")[0]
+        replayed = text.decode().partition("\nnearcast_replayed_events ")[2].partition("\n")[0]
         return {**figures, "replayed_events": float(replayed), "writing_s": wrote, "memory_mb": server.memory_mb()}
 
 
-CASES = {"ingest": ingest, "single": single, "push": push, "slow": slow, "idle": idle, "restart": restart}
+CASES = {
+    "ingest": ingest,
+    "single": single,
+    "push": push,
+    "slow": slow,
+    "idle": idle,
+    "restart": restart,
+    "trace": trace,
+}

@@ -8,9 +8,10 @@ import json
 import os
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 Json = dict[str, Any]
+_TEXT, _PING, _PONG = 1, 9, 10  # opcodes of RFC 6455
 
 
 class Http:
@@ -23,7 +24,9 @@ class Http:
 
     async def ask(self, method: str, path: str, body: bytes = b"", kind: str = "application/json") -> tuple[int, bytes]:
         """Status and body of the answer."""
-        if self._reader is None or self._writer is None:
+        if (
+            self._reader is None or self._writer is None or self._reader.at_eof()
+        ):  # closed, as nothing was asked for long
             self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
         lines = [
             f"{method} {path} HTTP/1.1",
@@ -62,12 +65,11 @@ class Socket(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ask for the upgrade."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # those of uvloop are no subclass
         key = base64.b64encode(os.urandom(16)).decode()
         lines = ["GET /v1/ws HTTP/1.1", "host: 127.0.0.1", "upgrade: websocket", "connection: Upgrade"]
         lines += [f"sec-websocket-key: {key}", "sec-websocket-version: 13", "", ""]
-        transport.write("\r\n".join(lines).encode())
+        self.transport.write("\r\n".join(lines).encode())
 
     def connection_lost(self, error: Exception | None) -> None:
         """The other side has gone."""
@@ -75,12 +77,25 @@ class Socket(asyncio.Protocol):
         if not self.ready.done():
             self.ready.set_exception(error or ConnectionError("closed"))
 
+    def close(self) -> None:
+        """Cut the connection."""
+        if self.transport is not None:
+            self.transport.abort()
+
     def say(self, frame: Json) -> None:
+        """Send a frame of text."""
+        self._send(_TEXT, json.dumps(frame).encode())
+
+    def _send(self, kind: int, content: bytes) -> None:
         """Send a frame, masked with zeros."""
-        text = json.dumps(frame).encode()
-        size = bytes([0x80 | len(text)]) if len(text) < 126 else b"\xfe" + struct.pack(">H", len(text))
+        if len(content) < 126:
+            size = bytes([0x80 | len(content)])
+        elif len(content) < 65_536:
+            size = b"\xfe" + struct.pack(">H", len(content))
+        else:
+            size = b"\xff" + struct.pack(">Q", len(content))
         assert self.transport is not None
-        self.transport.write(b"\x81" + size + bytes(4) + text)
+        self.transport.write(bytes([0x80 | kind]) + size + bytes(4) + content)
 
     def data_received(self, data: bytes) -> None:
         """Cut into frames."""
@@ -112,8 +127,10 @@ class Socket(asyncio.Protocol):
             size, start = int.from_bytes(held[start : start + wide], "big"), start + wide
         if len(held) < start + size:
             return 0
-        if held[at] & 15 == 1:
-            content = bytes(held[start : start + size])
+        kind, content = held[at] & 15, bytes(held[start : start + size])
+        if kind == _PING:
+            self._send(_PONG, content)
+        elif kind == _TEXT:
             if not self.ready.done() and content.startswith(b'{"attached"' if self._ids else b'{"welcome"'):
                 self.ready.set_result(None)
             self._hear(memoryview(content))

@@ -1,4 +1,4 @@
-"""How long the page keeps the browser busy: 50 updates a second on a map of 5,000 live messages.
+"""How busy the page keeps the browser: 50 updates a second, 5,000 live messages; and what a cut of the network costs.
 
     python tests/server/page_frames.py
 
@@ -23,6 +23,7 @@ from server.page_browser import Opened, launched, opened
 from server.serving import Process
 
 LIVE, PER_SECOND, SECONDS = 5_000, 50, 10
+CUT = 100  # messages while the network is away
 OPTIONS = ("--space", "-1,-1,1,1", "--window-count", str(LIVE), "--clock", "event")
 
 
@@ -48,6 +49,19 @@ def play(page: Opened, first: int) -> int:
         first += step
         time.sleep(max(0.0, now + 0.1 - time.monotonic()))
     return int(page.state("told")) - int(before)
+
+
+def cut(page: Opened, first: int) -> int:
+    """Publish while the page has no network; return how many updates it was then told of, each once and in order."""
+    page.context.set_offline(True)
+    for number in range(first, first + CUT, 10):
+        page.publish(*posts(number, 10))
+    page.context.set_offline(False)
+    page.same("all")
+    heard = [message for _, key, sign, message in page.state("heard") if key == "all" and sign == "+"]
+    assert heard[-CUT:] == [post["id"] for post in posts(first, CUT)]
+    assert len(set(heard)) == len(heard)
+    return CUT
 
 
 def main_thread(trace: Path) -> list[tuple[float, float]]:
@@ -76,11 +90,13 @@ def main() -> None:
             browser.start_tracing(page=page.page, path=str(trace), categories=["toplevel", "__metadata"])
             told = play(page, LIVE)
             browser.stop_tracing()
+            n = cut(page, LIVE + told)
         process.stop()
         tasks = main_thread(trace)
     for name, at in (("by the clock", 0), ("of a processor", 1)):
         longest = sorted((task[at] for task in tasks), reverse=True)
         print(f"{name}: {sum(longest):.0f} ms in all, longest {[round(each, 1) for each in longest[:5]]} ms")
+    print(f"{n} updates after the network was cut, none missed or doubled")
     print(f"{told / SECONDS:.0f} updates a second for {SECONDS} s, {LIVE} live messages")
 
 

@@ -113,8 +113,10 @@ def test_a_cursor_that_is_unknown_is_gone(http: httpx.Client, server: Running) -
     server.put("gone", WITHIN)
     for cursor in ("other.1", "nonsense", f"{server.service.backend.state.epoch}.999999"):
         answer = http.get("/v1/subscriptions/gone/updates", params={"after": cursor})
-        assert problem(answer, 410)["code"] == "unknown-cursor"
-        assert 'rel="resync"' in answer.headers["link"]
+        told = problem(answer, 410)
+        assert told["code"] == "unknown-cursor"
+        assert answer.headers["link"] == f'<{told["resync"][0]}>; rel="resync"'
+        assert http.get(told["resync"][0]).status_code == 200
     assert problem(http.get("/v1/subscriptions/gone/updates"), 422)["field"] == "after"
 
 

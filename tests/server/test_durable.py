@@ -18,7 +18,7 @@ import pytest
 from nearcast.server.durable import log as logs
 from nearcast.server.durable.log import DamagedLog, DiskFull, Log
 from nearcast.server.durable.operations import MESSAGES, Answer, Part, line_parts
-from nearcast.server.durable.recovery import Settings, settle
+from nearcast.server.durable.recovery import Settings, settle, write_snapshot
 from nearcast.server.durable.state import UnknownEpoch
 from nearcast.server.durable.updates import Told, Trimmed, UpdateLog
 from nearcast.server.embedded import Embedded
@@ -52,10 +52,11 @@ class Life:
         self.folder = folder
         self.settings = settings
         self._segment_bytes = segment_bytes
+        self.threads = 1
         self.backend = self._new()
 
     def _new(self) -> Embedded:
-        return Embedded(self.folder, self.settings, Metrics(), segment_bytes=self._segment_bytes)
+        return Embedded(self.folder, self.settings, Metrics(), segment_bytes=self._segment_bytes, threads=self.threads)
 
     async def __aenter__(self) -> Life:
         await self.backend.start()
@@ -267,6 +268,43 @@ async def test_a_snapshot_and_the_log_after_it_give_the_same(tmp_path: Path) -> 
         again = await life.send(lines(NEAREST, WITHIN), key="k", digest=b"1")
         assert again.cursor.endswith(".1")
         assert life.backend.state.cursor() == before
+
+
+async def test_a_snapshot_that_was_whole_when_the_server_was_killed_counts_later(tmp_path: Path) -> None:
+    async with Life(tmp_path) as life:
+        await life.send(lines(NEAREST, WITHIN))
+        for n in range(20):
+            await life.send(messages(n))
+        writer = life.backend.writer
+        assert writer is not None
+        first, _ = await life.backend.ask(lambda _: writer.log.seal())
+        event = await asyncio.to_thread(write_snapshot, tmp_path, first)  # as its process does; nobody counts it
+        await life.send(messages(50, 5))
+        (tmp_path / "snapshots" / f"9.{2**30}.part").mkdir()  # of a process that is gone
+        told, results = life.told(), await life.results("ann")
+        for replayed in (event + 1, 1):
+            await life.again()
+            assert [path.name for path in (tmp_path / "snapshots").iterdir()] == [str(event)]
+            assert life.backend.metrics.replayed.collect()[0].samples[0].value == replayed
+            assert life.told() == told
+            assert await life.results("ann") == results
+
+
+async def test_the_number_of_threads_changes_no_answer(tmp_path: Path) -> None:
+    async with Life(tmp_path) as life:
+        await life.send(lines(NEAREST, WITHIN))
+        await life.send(messages(1, 20))
+        for threads in (3, 2):
+            life.threads = threads
+            told, results = life.told(), await life.results("ann")
+            await life.again()
+            assert (await life.backend.ask(lambda broker: broker.threads))[0] == threads
+            assert (life.told(), await life.results("ann")) == (told, results)
+            await life.send(messages(20 * threads, 20))
+            await life.backend.snapshot()
+    async with Life(tmp_path) as life:
+        assert len(await life.results("ann")) == 2
+        assert (await life.backend.ask(lambda broker: broker.threads))[0] == 1
 
 
 async def test_a_key_is_answered_once(tmp_path: Path) -> None:

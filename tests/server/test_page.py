@@ -536,6 +536,7 @@ def test_axe_finds_nothing_serious(page: Opened) -> None:
         if page.page.get_attribute("html", "data-theme") != theme:
             page.page.click("#theme")
         assert page.violations() == [], theme
+    assert page.page.evaluate("document.documentElement.scrollHeight <= innerHeight"), "only its lists scroll"
 
 
 def test_a_phone_has_a_bottom_sheet(browser: Browser, plane: str) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import os
+import sys
+import webbrowser
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +23,7 @@ client that resumes by its cursor has every update exactly once. Without any key
 """
 _EPILOG = """\
 examples
-  nearcast serve --demo
+  nearcast serve --demo --open
   nearcast serve --data city --space=-74.3,40.5,-73.7,41.0 --window-age 3600
   nearcast serve --data city --new-key admin
   nearcast serve --data city --host 0.0.0.0 --config serve.toml
@@ -50,6 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
         choices=("event", "wall"),
         help="what moves the clock: messages alone, or time (default: wall; with --demo: event)",
     )
+    add("--threads", type=int, metavar="N", help="cores that a large batch may be matched with (default: 1)")
     add_analyzer(add)
     add("--config", metavar="FILE", help="a file in TOML with these settings and more; options win")
     add(
@@ -60,6 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add("--basemap", metavar="FILE", help="a file of PMTiles for the map of the page")
     add("--demo", action="store_true", help="play a day in an invented city, again and again")
+    add("--open", action="store_true", help="open the page in a browser, where there is a screen")
     add(
         "--allow-private-webhooks",
         action="store_true",
@@ -83,13 +88,24 @@ def main(argv: Sequence[str]) -> int:
         return 0
     beside = [importlib.import_module("nearcast.cli.serve_demo").play] if args.demo else []
     service = server.Service(config)
-    server.serve(service, lambda address: print(f"nearcast serve: {address}", flush=True), *beside)
+
+    def tell(address: str) -> None:
+        print(f"nearcast serve: {address}", flush=True)
+        if args.open and _has_screen():
+            webbrowser.open(address)
+
+    server.serve(service, tell, *beside)
     return 0
 
 
+def _has_screen() -> bool:
+    """Whether a browser would have a window; without one a browser of texts would take the terminal."""
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+
+
 def _config(args: argparse.Namespace) -> Any:
-    names = ("data", "host", "port", "metric", "window_count", "window_age", "clock", "allow_private_webhooks")
-    more = ("pipeline", "basemap", "stop_words", "stemmer", "accents", "cjk")
+    names = ("data", "host", "port", "metric", "window_count", "window_age", "clock", "threads")
+    more = ("allow_private_webhooks", "pipeline", "basemap", "stop_words", "stemmer", "accents", "cjk")
     given: dict[str, Any] = {name: getattr(args, name) for name in (*names, *more)}
     given["space"] = None if args.space is None else bounds_of(args.space)
     if args.demo:

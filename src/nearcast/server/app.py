@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,12 @@ from nearcast.server.admin import Admin, answered, path_part
 from nearcast.server.durable.bodies import Id, named
 from nearcast.server.durable.operations import Answer, line_parts
 from nearcast.server.durable.state import UnknownEpoch
+from nearcast.server.durable.updates import Trimmed
 from nearcast.server.hooks import Hooks
 from nearcast.server.logs import log
 from nearcast.server.page_setup import setup_route
 from nearcast.server.preview import preview, require_modest
-from nearcast.server.problems import MEDIA_TYPE, Problem, problem_of
+from nearcast.server.problems import MEDIA_TYPE, Problem, gone, problem_of
 from nearcast.server.push import websocket
 from nearcast.server.push.hub import bodies_of, rows_of
 from nearcast.server.push.sse import Stream
@@ -50,7 +51,7 @@ from nearcast.server.service import Service
 from nearcast.server.transfer import Transfer
 
 PAGE = Path(__file__).with_name("page")
-SOCKET = "/v1/ws"  # answered before routing, which would cost every open connection some frames of memory
+SOCKET = "/v1/ws"
 _MOST_LISTED = 1_000
 
 
@@ -243,7 +244,10 @@ class Routes:
             raise InvalidInput("after", None, "is required")
         assert state.updates is not None
         until = state.event
-        found, more = await asyncio.to_thread(state.updates.read_some, state.event_of(after), until, {id}, limit)
+        try:
+            found, more = await asyncio.to_thread(state.updates.read_some, state.event_of(after), until, {id}, limit)
+        except (UnknownEpoch, Trimmed) as error:
+            raise gone(error, [name]) from None
         rows = [row for told in found for row in rows_of(told.updates)]
         ended = [end for told in found for end in told.ended]
         last = found[-1].event if more else until
@@ -339,9 +343,6 @@ class Entrance:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in."""
-        if scope["type"] == "websocket" and scope["path"] == SOCKET:
-            await websocket.serve(WebSocket(scope, receive, send), self._service)
-            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -393,7 +394,7 @@ async def _on_error(request: Any, error: Exception) -> Response:
     return _problem_response(problem)
 
 
-def build_app(service: Service, beside: Sequence[Callable[[Service], Coroutine[Any, Any, None]]] = ()) -> Starlette:
+def build_app(service: Service, beside: Sequence[Callable[[Service], Coroutine[Any, Any, None]]] = ()) -> ASGIApp:
     """The application; what is `beside` it begins when the service takes events, and ends with it."""
     handlers: list[Any] = [Routes(service), Admin(service), Hooks(service), Transfer(service)]
     routes: list[BaseRoute] = []
@@ -426,6 +427,14 @@ def build_app(service: Service, beside: Sequence[Callable[[Service], Coroutine[A
         methods = ["GET", "POST", "PUT", "PATCH", "DELETE"]
         cors: Any = {"allow_origins": service.config.origins, "allow_methods": methods, "allow_headers": ["*"]}
         middleware.insert(0, Middleware(CORSMiddleware, **cors))
-    return Starlette(
+    starlette = Starlette(
         routes=routes, middleware=middleware, lifespan=life, exception_handlers=dict.fromkeys(errors, _on_error)
     )
+
+    def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """WebSockets go past Starlette, whose frames would cost every open connection 2 kB."""
+        if scope["type"] == "websocket" and scope["path"] == SOCKET:
+            return websocket.serve(WebSocket(scope, receive, send), service)
+        return starlette(scope, receive, send)
+
+    return app

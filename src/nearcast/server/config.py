@@ -49,6 +49,7 @@ class Config(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
     stemmer: str | None = None
     accents: Literal["keep", "fold"] | None = None
     cjk: Literal["whole", "bigrams"] | None = None
+    threads: int = 1  # cores that matching may use
     clock: Literal["event", "wall"] = "wall"
     pipeline: str | None = None  # folder of a run on Spark that this server stands in front of
     basemap: str | None = None  # a file of PMTiles that the page draws

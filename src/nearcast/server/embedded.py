@@ -40,11 +40,13 @@ class Embedded(Backend):
         wall_clock: bool = False,
         segment_bytes: int = SEGMENT_BYTES,
         kept_bytes: int = KEPT_BYTES,
+        threads: int = 1,
     ) -> None:
         super().__init__(data, settings, metrics)
         self._wall_clock = wall_clock
         self._segment_bytes = segment_bytes
         self._kept_bytes = kept_bytes
+        self._threads = threads
         self.writer: Writer | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._snapshot: asyncio.Task[int] | None = None
@@ -54,7 +56,7 @@ class Embedded(Backend):
         """Recover, in a thread, and begin to write."""
         loop = asyncio.get_running_loop()
         found = await asyncio.to_thread(
-            recovery.recover, self.data, self.settings, self._segment_bytes, self._kept_bytes
+            recovery.recover, self.data, self.settings, self._segment_bytes, self._kept_bytes, self._threads
         )
         self.state = found.state
         self.metrics.replayed.set(found.replayed)
@@ -168,6 +170,7 @@ class Embedded(Backend):
             "nearcast.server.durable.recovery",
             str(self.data),
             str(first),
+            str(self._threads),
             stdout=asyncio.subprocess.PIPE,
             env=dict(os.environ),
         )

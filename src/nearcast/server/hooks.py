@@ -12,7 +12,8 @@ from starlette.responses import Response
 from nearcast.errors import InvalidInput
 from nearcast.server.access.auth import ADMIN, Caller
 from nearcast.server.admin import answered, path_part
-from nearcast.server.problems import Problem
+from nearcast.server.durable.state import UnknownEpoch
+from nearcast.server.problems import Problem, gone
 from nearcast.server.push.webhooks import Hook
 from nearcast.server.schema import WebhookForm
 from nearcast.server.service import Service
@@ -49,7 +50,10 @@ class Hooks:
                 raise Problem(404, "unknown-id", detail, field="subscriptions", value=name)
         held = len(self._service.webhooks.of(caller.name))
         self._service.quotas.hold("webhooks", caller.quotas.webhooks, held)
-        cursor = state.cursor() if form.after == "now" else state.cursor(state.event_of(form.after))
+        try:
+            cursor = state.cursor() if form.after == "now" else state.cursor(state.event_of(form.after))
+        except UnknownEpoch as error:
+            raise gone(error, form.subscriptions) from None
         hook, secret = self._service.webhooks.add(caller.name, form.url, form.subscriptions, form.delivery, cursor)
         return answered({**hook.shown(), "secret": secret}, 201)
 

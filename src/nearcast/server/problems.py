@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -20,7 +22,7 @@ STATUSES = {
     "broken-broker": 500,
     "error": 500,
 }
-RESYNC = "/v1/subscriptions/{id}/results"
+_LINKS = 20  # in a header; the body has all
 
 
 class Problem(Exception):
@@ -50,8 +52,8 @@ class Problem(Exception):
     def headers(self) -> dict[str, str]:
         """What goes beside it."""
         headers = {} if self.retry_after is None else {"Retry-After": str(max(1, round(self.retry_after)))}
-        if self.status == 410:
-            headers["Link"] = f'<{self.more.get("resync", RESYNC)}>; rel="resync"'
+        if "resync" in self.more:
+            headers["Link"] = ", ".join(f'<{address}>; rel="resync"' for address in self.more["resync"][:_LINKS])
         if self.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
         return headers
@@ -74,6 +76,13 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, msgspec.DecodeError):
         return Problem(400, "malformed", f"the body is not what it says: {error}")
     return Problem(500, "internal", "an error of the server; its log says more")
+
+
+def gone(error: BaseException, names: Iterable[str]) -> Problem:
+    """The problem of a cursor that these subscriptions cannot go on from, with the addresses of their results."""
+    problem = problem_of(error)
+    problem.more["resync"] = [f"/v1/subscriptions/{quote(name, safe='')}/results" for name in names]
+    return problem
 
 
 def _plain(value: Any) -> Any:

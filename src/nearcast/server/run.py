@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 import sys
@@ -26,6 +27,7 @@ Job = Callable[[Service], Coroutine[Any, Any, None]]
 
 _WS_BYTES = 1 << 20  # of a frame that a client sends
 _FINISH_S = 5
+_UNSENT_BYTES = 128 * 1024  # that the system keeps for a client that does not read; else some megabytes
 
 
 class Server(uvicorn.Server):
@@ -43,6 +45,8 @@ class Server(uvicorn.Server):
             "log_config": None,
             "access_log": False,
             "server_header": False,
+            "interface": "asgi3",
+            "proxy_headers": False,  # nothing asks for the address of a client
             "timeout_graceful_shutdown": _FINISH_S,
         }
         super().__init__(uvicorn.Config(build_app(service, beside), **config))
@@ -52,6 +56,8 @@ class Server(uvicorn.Server):
         """Listen, then tell."""
         await super().startup(sockets)
         if self.started and self.servers:
+            for listener in self.servers[0].sockets:  # connections inherit it
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
             self._ready(f"http://{shown}:{port}")
@@ -85,8 +91,13 @@ async def warm(service: Service) -> None:
 def serve(service: Service, ready: Callable[[str], None], *beside: Job) -> None:
     """Serve until a signal comes; kernels are compiled beside it."""
     signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises it again when all is finished, and that is all
+
+    def tell(address: str) -> None:
+        gc.freeze()  # what was loaded and recovered stays: to look through it took 100 ms each time, and all waited
+        ready(address)
+
     with contextlib.suppress(KeyboardInterrupt):
-        Server(service, ready, warm, *beside).run()
+        Server(service, tell, warm, *beside).run()
 
 
 def new_key(config: Config, scopes: list[str]) -> str:

@@ -131,6 +131,7 @@ class ProblemForm(msgspec.Struct, omit_defaults=True):
     field: str | None = None
     value: Any = None
     rule: str | None = None
+    resync: list[str] | None = None  # addresses of results to take instead, for a cursor that is gone
 
 
 class Operation(msgspec.Struct):

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from starlette.requests import Request
 
+from nearcast.engines.parted import MOST_THREADS
 from nearcast.errors import InvalidInput
 from nearcast.model.analyzer import Analyzer
+from nearcast.model.checks import whole
 from nearcast.server.access.auth import Auth, Caller, bearer
 from nearcast.server.access.origin import Door
 from nearcast.server.access.quotas import Quotas
@@ -101,7 +103,8 @@ def backend_of(config: Config, metrics: Metrics) -> Backend:
     data, settings, wall = Path(config.data), settings_of(config), config.clock == "wall"
     if config.pipeline is not None:
         return Pipeline(data, settings, metrics, Path(config.pipeline), wall)
-    return Embedded(data, settings, metrics, wall, config.segment_bytes, config.updates_bytes)
+    threads = whole("threads", config.threads, 1, MOST_THREADS)
+    return Embedded(data, settings, metrics, wall, config.segment_bytes, config.updates_bytes, threads=threads)
 
 
 def settings_of(config: Config) -> Settings | None:

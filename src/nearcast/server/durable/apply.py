@@ -135,12 +135,12 @@ class _Lines:
         """Many new subscriptions at once."""
         if not lines:
             return
-        given = self._broker.subscribe_many([subscription_from_json(_own(line)) for _, line in lines])
+        given = self._broker.subscribe_many([subscription_from_json(subscription_of(line)) for _, line in lines])
         self.rejects += [Reject(lines[reject.row][0], reject.field, reject.reason) for reject in given.rejects]
         self._note(given)
 
     def _subscribe(self, line: Json) -> Updates:
-        subscription = subscription_from_json(_own(line))
+        subscription = subscription_from_json(subscription_of(line))
         return self._broker.subscribe(subscription.id, subscription.query, subscription.expires, replace=True)
 
     def _unsubscribe(self, line: Json) -> Updates:
@@ -167,6 +167,6 @@ def message_of(line: Json) -> Json:
     return {name: value for name, value in line.items() if name != "event"}
 
 
-def _own(line: Json) -> Json:
+def subscription_of(line: Json) -> Json:
     """The JSON form of the subscription in a line."""
     return {name: value for name, value in line.items() if name not in ("event", "replace", "ts")}

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import islice, repeat, takewhile
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.model.codec import message_from_json, move_from_json, subscription_from_json, subscription_to_json
+from nearcast.model.codec import message_from_json, move_from_json
 from nearcast.model.geojson import region_to_json
-from nearcast.server.durable.apply import Outcome, message_of
+from nearcast.server.durable.apply import Outcome, message_of, subscription_of
 from nearcast.server.durable.operations import Forms, Json, plain_row
 from nearcast.window.window import Window
 
@@ -39,10 +40,14 @@ class Messages:
 
     def add(self, table: pa.Table, refused: set[int]) -> None:
         """File the rows of a table, but for those that were refused or late."""
-        for row, id in enumerate(table.column("id").to_pylist()):
-            if row not in refused:
-                self._rows.pop(id, None)
-                self._rows[id] = table, row
+        ids = table.column("id").to_pylist()
+        if not refused and self._rows.keys().isdisjoint(ids):
+            self._rows.update(zip(ids, zip(repeat(table), range(len(ids)), strict=False), strict=True))
+        else:
+            for row, id in enumerate(ids):
+                if row not in refused:
+                    self._rows.pop(id, None)  # it goes to the end
+                    self._rows[id] = table, row
         if "ts" in table.schema.names and pa.types.is_integer(table.schema.field("ts").type):
             latest = pc.max(table.column("ts")).as_py()
             if latest is not None:
@@ -58,16 +63,20 @@ class Messages:
         self.clock = ts if self.clock is None else max(self.clock, ts)
 
     def _let_go(self) -> None:
-        if self._most is not None:
-            while len(self._rows) > self._most:
-                del self._rows[next(iter(self._rows))]
-        while self._age is not None and self._rows and self.clock is not None:
-            id = next(iter(self._rows))
-            table, row = self._rows[id]
-            ts = table.column("ts")[row].as_py() if "ts" in table.schema.names else None
-            if not isinstance(ts, int) or ts + self._age > self.clock:
-                return
-            del self._rows[id]
+        """Forget the oldest. They are listed before they go: to look for the first again would pass all that went."""
+        if self._most is not None and len(self._rows) > self._most:
+            for id in list(islice(self._rows, len(self._rows) - self._most)):
+                del self._rows[id]
+        if self._age is not None and self.clock is not None:
+            for id in list(takewhile(self._is_over, self._rows)):
+                del self._rows[id]
+
+    def _is_over(self, id: Id) -> bool:
+        table, row = self._rows[id]
+        ts = table.column("ts")[row].as_py() if "ts" in table.schema.names else None
+        assert self._age is not None
+        assert self.clock is not None
+        return isinstance(ts, int) and ts + self._age <= self.clock
 
     def __contains__(self, id: Id) -> bool:
         return id in self._rows
@@ -228,10 +237,9 @@ class Bodies:
             self.subscriptions.remove(id)
 
     def take(self, line: Json) -> None:
-        """File what an event line says, once it has taken effect."""
+        """File what an event line says, once it has taken effect; a subscription is in the form that is logged."""
         if line["event"] == "subscribe":
-            given = {name: value for name, value in line.items() if name not in ("event", "replace", "ts")}
-            self.subscriptions.put(subscription_to_json(subscription_from_json(given)))
+            self.subscriptions.put(subscription_of(line))
         elif line["event"] == "move":
             self.subscriptions.move(line["id"], line)
         elif line["event"] == "unsubscribe":

@@ -4,7 +4,8 @@
     DATA/epoch                the name of this history
     DATA/log/*.log            inputs
     DATA/updates/*.updates    updates, a cache
-    DATA/snapshots/EVENT/     broker and bodies as of an event; EVENT.new until the updates up to it are synced
+    DATA/snapshots/EVENT/     broker and bodies as of an event; EVENT.new until the updates up to it are synced, and
+                              EVENT.PROCESS.part while a process writes it
 
 Run as a program it writes a snapshot: it replays the segments that are sealed, in a process of its own, while the
 server goes on.
@@ -13,10 +14,12 @@ server goes on.
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -120,12 +123,29 @@ class Recovered(msgspec.Struct):
     replayed: int
 
 
+@contextmanager
+def _hardly_garbage() -> Iterator[None]:
+    """While much is read that stays, to look for garbage would take a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@_hardly_garbage()
 def recover(
-    data: Path, settings: Settings, segment_bytes: int = logs.SEGMENT_BYTES, kept_bytes: int = KEPT_BYTES
+    data: Path,
+    settings: Settings,
+    segment_bytes: int = logs.SEGMENT_BYTES,
+    kept_bytes: int = KEPT_BYTES,
+    threads: int = 1,
 ) -> Recovered:
     """Bring a data folder back to where it was when the last event was acknowledged."""
     updates = UpdateLog(data / "updates", kept_bytes)
-    broker, state = _last_snapshot(data, settings, updates)
+    broker, state = _last_snapshot(data, settings, updates, threads)
     log = logs.Log(data / "log", segment_bytes, after=state.event)
     state.epoch, start, same = _epoch(data, state.event, log.last)
     if same:
@@ -136,15 +156,16 @@ def recover(
     for outcome in replayed(broker, state, logs.replay(data / "log", state.event)):
         state.follow(outcome)
     log.last = max(log.last, state.event)
+    _count_finished(data, state.event, updates)
     return Recovered(broker, state, log, state.event - first)
 
 
-def _last_snapshot(data: Path, settings: Settings, updates: UpdateLog | None) -> tuple[Broker, State]:
+def _last_snapshot(data: Path, settings: Settings, updates: UpdateLog | None, threads: int) -> tuple[Broker, State]:
     """The newest snapshot that this version can read, or an empty broker."""
     unread: SnapshotError | None = None
     for _, folder in reversed(snapshots(data)):
         try:
-            broker = Broker.restore(folder / "broker")
+            broker = Broker.restore(folder / "broker", threads=threads)
         except SnapshotError as error:
             unread = error
             continue
@@ -154,7 +175,7 @@ def _last_snapshot(data: Path, settings: Settings, updates: UpdateLog | None) ->
     oldest = logs.segments(data / "log")
     if unread is not None and not (oldest and oldest[0][0] == 1):
         raise unread  # the log begins after it
-    broker = Broker(settings.space(), settings.window(), analyzer=settings.analyzer())
+    broker = Broker(settings.space(), settings.window(), analyzer=settings.analyzer(), threads=threads)
     return broker, State(broker.window, updates)
 
 
@@ -233,38 +254,73 @@ def snapshots(data: Path) -> list[tuple[int, Path]]:
     return sorted((int(path.name), path) for path in (data / "snapshots").glob("*") if path.name.isdigit())
 
 
-def write_snapshot(data: Path, before_segment: int) -> int:
+@_hardly_garbage()
+def write_snapshot(data: Path, before_segment: int, threads: int = 1) -> int:
     """Replay the segments before this one into a snapshot that does not count yet; returns its event."""
     settings = settle(data, None)
-    broker, state = _last_snapshot(data, settings, None)
+    broker, state = _last_snapshot(data, settings, None, threads)
     state.epoch = (data / "epoch").read_text().partition(" ")[0]
     before = state.event
     for outcome in replayed(broker, state, logs.replay(data / "log", state.event, before_segment)):
         state.follow(outcome)
     if state.event == before:
         return before
-    folder = data / "snapshots" / f"{state.event}.new"
-    shutil.rmtree(folder, ignore_errors=True)
+    # The process of a server that was killed goes on and may be at the same event: each has a folder of its own.
+    folder = data / "snapshots" / f"{state.event}.{os.getpid()}.part"
     folder.mkdir(parents=True)
     broker.snapshot(folder / "broker")
     state.write(folder)
     logs.sync_folder(folder)
+    _name(folder, data / "snapshots" / f"{state.event}.new")
     return state.event
+
+
+def _name(folder: Path, final: Path) -> None:
+    """Give a folder its name, unless there is one of that name, which then is equal."""
+    try:
+        os.replace(folder, final)
+    except OSError:
+        if not final.exists():
+            raise
+        shutil.rmtree(folder)
+    logs.sync_folder(final.parent)
 
 
 def count_snapshot(data: Path, event: int) -> None:
     """Let a snapshot count, once the updates up to it are synced; the oldest ones go."""
     new = data / "snapshots" / f"{event}.new"
     if new.exists():
-        os.replace(new, data / "snapshots" / str(event))
-        logs.sync_folder(data / "snapshots")
+        _name(new, data / "snapshots" / str(event))
     for _, folder in snapshots(data)[:-_KEPT_SNAPSHOTS]:
         shutil.rmtree(folder)
 
 
+def _count_finished(data: Path, last: int, updates: UpdateLog) -> None:
+    """Let a snapshot count that was whole when the server was killed: else one that is killed soon after each start
+    would have more to replay each time. What is left of others goes."""
+    folder = data / "snapshots"
+    finished = sorted(int(path.stem) for path in folder.glob("*.new") if int(path.stem) <= last)
+    if finished:
+        updates.sync()
+        count_snapshot(data, finished[-1])
+    for path in (*folder.glob("*.new"), *folder.glob("*.part")):
+        if path.suffix == ".new" or not _is_running(int(path.stem.partition(".")[2])):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
+
+
 def main() -> None:
-    """`python -m nearcast.server.durable.recovery DATA SEGMENT`: prints the event of the snapshot that it wrote."""
-    print(write_snapshot(Path(sys.argv[1]), int(sys.argv[2])))
+    """`python -m nearcast.server.durable.recovery DATA SEGMENT THREADS`: prints the event of the snapshot it wrote."""
+    print(write_snapshot(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))
 
 
 if __name__ == "__main__":

@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from nearcast.broker import Broker
 from nearcast.errors import InvalidInput, NearcastError
-from nearcast.model.codec import message_from_json
+from nearcast.model.codec import message_from_json, subscription_from_json, subscription_to_json
 from nearcast.server.backend import Backend, Rejects, nothing_taken
 from nearcast.server.durable import recovery
 from nearcast.server.durable.answers import Remembered
+from nearcast.server.durable.apply import subscription_of
 from nearcast.server.durable.operations import Answer, Forms, Json, Part
 from nearcast.server.durable.state import State
 from nearcast.server.durable.updates import Told
@@ -181,7 +182,7 @@ class Pipeline(Backend):
             elif id in bodies.subscriptions:
                 continue  # the run refuses it
             try:
-                bodies.take({"event": "subscribe", **line})
+                bodies.take(_as_logged({"event": "subscribe", **line}))
             except (NearcastError, KeyError, TypeError):
                 continue  # the run refuses it
         for whole in (False, True):
@@ -256,3 +257,10 @@ class Pipeline(Backend):
         except (NearcastError, Problem) as error:
             answer = error
         asyncio.get_running_loop().call_soon(then, answer)
+
+
+def _as_logged(line: Json) -> Json:
+    """A line that anybody may have written, in the form that the server gives to its own."""
+    if line["event"] != "subscribe":
+        return line
+    return {"event": "subscribe", **subscription_to_json(subscription_from_json(subscription_of(line)))}

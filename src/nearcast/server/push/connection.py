@@ -9,7 +9,6 @@ Whatever was sent, the cursor of a frame says that everything up to it was.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
@@ -21,12 +20,14 @@ from nearcast.errors import UnknownId
 from nearcast.server.backend import Backend
 from nearcast.server.durable.bodies import Id
 from nearcast.server.durable.operations import Json
-from nearcast.server.durable.updates import PastUpdates, Told
+from nearcast.server.durable.state import UnknownEpoch
+from nearcast.server.durable.updates import PastUpdates, Told, Trimmed
 from nearcast.server.metrics import Metrics
-from nearcast.server.problems import Problem
+from nearcast.server.problems import Problem, gone
 from nearcast.server.push.delivery import Delivery, Pace
 from nearcast.server.push.hub import Hub, bodies_of, rows_of
 from nearcast.server.push.netting import Row, net
+from nearcast.server.push.waiting import Wake, Watch
 
 _ROW_BYTES = 80  # of an update in a frame, about
 _KEEPS = ("topk", "nearest")
@@ -66,7 +67,8 @@ class Connection:
         self._told_at = 0.0  # when the oldest row came
         self._since = backend.state.event  # everything up to here was taken for sending
         self._bytes = 0
-        self._wake = asyncio.Event()
+        self._wake = Wake()
+        self._watch = Watch()
         self.sending_since: float | None = None
         self.n_frames = 0
 
@@ -152,7 +154,10 @@ class Connection:
         if after == "now":
             self._attached(ids)
             return
-        await self._catch_up(ids, after)
+        try:
+            await self._catch_up(ids, after)
+        except (UnknownEpoch, Trimmed) as error:
+            raise gone(error, names) from None
 
     def _attached(self, ids: Iterable[Id]) -> None:
         now = time.monotonic()
@@ -245,6 +250,7 @@ class Connection:
 
     def close(self) -> None:
         """Follow nothing any more."""
+        self._watch.close()
         self.detach(list(self.subscriptions))
 
     # Sending
@@ -263,8 +269,7 @@ class Connection:
             for frame in frames:
                 self.sending_since = time.monotonic()
                 try:
-                    async with asyncio.timeout(unread):
-                        await send(frame)
+                    await self._watch.within(unread, send(frame))
                 except TimeoutError:
                     self._metrics.slow.inc()
                     raise SlowConsumer from None
@@ -287,10 +292,7 @@ class Connection:
                 if wait <= 0:
                     return
                 left = min(left, wait)
-            self._wake.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):  # `wait_for` would make a task for it, 2 kB for every connection
-                    await self._wake.wait()
+            await self._wake.wait(left)
 
     def _next(self) -> list[Json]:
         frames, self._parts = self._parts, []

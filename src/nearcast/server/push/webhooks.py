@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import itertools
 import random
 import secrets
+import sqlite3
 import sys
 import time
 from datetime import UTC, datetime
@@ -22,7 +24,7 @@ import msgspec
 from standardwebhooks import Webhook as Signer
 
 from nearcast.errors import NearcastError
-from nearcast.server.access.store import Store
+from nearcast.server.access.store import Statement, Store
 from nearcast.server.backend import Backend
 from nearcast.server.config import Config
 from nearcast.server.durable.bodies import Id
@@ -42,6 +44,7 @@ _MOST_NETTED = 20_000  # updates that one net change is made of
 _BOTH_SIGN_S = 86_400.0  # how long an old secret signs beside the new one
 _KEPT_DELIVERIES = 1_000
 _JITTER = 0.2
+_STORE_S = 5.0  # after which a database that failed is tried again
 _PENDING, _DONE, _DEAD = "pending", "done", "dead"
 _QUIET = "quiet "  # what a delivery begins with, instead of a cursor, if it tells of a silence
 
@@ -118,7 +121,7 @@ class Hook:
         if silent is None:
             return None
         self.silence.told(silent)
-        return self._webhooks.note(self, _QUIET + silent, self.cursor)
+        return await self._webhooks.note(self, _QUIET + silent, self.cursor)
 
     async def _next(self) -> Json | None:
         """Note the next delivery: which events it covers."""
@@ -128,11 +131,11 @@ class Hook:
             after = state.event_of(self.cursor)
             found, more = await self._read(after, until, _MOST_NETTED if self.delivery.nets else MOST_ROWS)
         except (UnknownEpoch, Trimmed):
-            return self._webhooks.note(self, self.cursor, state.cursor())  # its content will be a gap
+            return await self._webhooks.note(self, self.cursor, state.cursor())  # its content will be a gap
         if not found:
             self.cursor = state.cursor(until)
             return None
-        return self._webhooks.note(self, state.cursor(after), state.cursor(found[-1].event if more else until))
+        return await self._webhooks.note(self, state.cursor(after), state.cursor(found[-1].event if more else until))
 
     async def _read(self, after: int, until: int, most: int) -> tuple[list[Told], bool]:
         updates = self._webhooks.backend.state.updates
@@ -172,16 +175,16 @@ class Hook:
             status, error, wait = await self.attempt(delivery)
             delivery["attempts"] += 1
             if 200 <= status < 300:
-                self._webhooks.finish(self, delivery, _DONE, "")
+                await self._webhooks.finish(self, delivery, _DONE, "")
                 return
             if status == 410:
                 self.disabled = "the endpoint answered 410"
-                self._webhooks.finish(self, delivery, _DEAD, self.disabled)
+                await self._webhooks.finish(self, delivery, _DEAD, self.disabled)
                 return
             if delivery["attempts"] > len(waits):
-                self._webhooks.finish(self, delivery, _DEAD, error)
+                await self._webhooks.finish(self, delivery, _DEAD, error)
                 return
-            self._webhooks.attempted(delivery, error)
+            await self._webhooks.attempted(delivery, error)
             planned = waits[delivery["attempts"] - 1] * (1 + _JITTER * random.uniform(-1, 1))
             await asyncio.sleep(max(planned, wait))
 
@@ -228,6 +231,8 @@ class Webhooks:
         self._allow_private = config.allow_private_webhooks
         self.egress = Egress(config.allow_private_webhooks)
         self._hooks: dict[str, Hook] = {}
+        known = store.rows("SELECT coalesce(max(number), 0) AS n FROM deliveries")[0]["n"]
+        self._numbers = itertools.count(known + 1)  # of deliveries
 
     def start(self) -> None:
         """Go on with those that are stored."""
@@ -247,11 +252,16 @@ class Webhooks:
         hook.task = asyncio.create_task(self._watched(hook))
 
     async def _watched(self, hook: Hook) -> None:
-        try:
-            await hook.run()
-        except NearcastError as error:
-            log("webhook", id=hook.id, error=repr(error))
-            raise
+        while True:
+            try:
+                await hook.run()
+                return
+            except sqlite3.Error as error:  # such as a full disk: what was under way is sent again, under its id
+                log("webhook", id=hook.id, error=repr(error))
+                await asyncio.sleep(_STORE_S)
+            except NearcastError as error:
+                log("webhook", id=hook.id, error=repr(error))
+                raise
 
     async def _halt(self, hook: Hook) -> None:
         for id in hook.ids():
@@ -260,6 +270,8 @@ class Webhooks:
             hook.task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await hook.task
+        with contextlib.suppress(sqlite3.Error):
+            await self._store.change()  # what it noted last is noted by now
 
     # What routes ask for
 
@@ -332,10 +344,11 @@ class Webhooks:
             status, error, _ = await hook.attempt(delivery)
             delivery["attempts"] += 1
             if 200 <= status < 300:
-                self._store.run("UPDATE deliveries SET state = ?, error = '' WHERE id = ?", _DONE, delivery["id"])
+                done = "UPDATE deliveries SET state = ?, error = '' WHERE id = ?"
+                await self._store.change(Statement(done, (_DONE, delivery["id"])))
                 sent += 1
             else:
-                self.attempted(delivery, error)
+                await self.attempted(delivery, error)
                 failed += 1
         return {"sent": sent, "failed": failed}
 
@@ -346,38 +359,36 @@ class Webhooks:
         found = self._store.rows("SELECT * FROM deliveries WHERE webhook = ? AND state = ?", id, _PENDING)
         return found[0] if found else None
 
-    def note(self, hook: Hook, first: str, last: str) -> Json:
+    async def note(self, hook: Hook, first: str, last: str) -> Json:
         """A delivery, before it is sent."""
-        number = self._store.rows("SELECT coalesce(max(number), 0) + 1 AS n FROM deliveries")[0]["n"]
+        number = next(self._numbers)
         delivery: Json = {"id": f"msg_{hook.id[3:]}_{number}", "webhook": hook.id, "first": first, "last": last}
         delivery |= {"attempts": 0, "state": _PENDING, "error": "", "at": time.time(), "number": number}
-        names = ", ".join(delivery)
-        self._store.run(
-            f"INSERT INTO deliveries ({names}) VALUES ({', '.join('?' * len(delivery))})", *delivery.values()
+        names, places = ", ".join(delivery), ", ".join("?" * len(delivery))
+        await self._store.change(
+            Statement(f"INSERT INTO deliveries ({names}) VALUES ({places})", tuple(delivery.values()))
         )
         return delivery
 
-    def attempted(self, delivery: Json, error: str) -> None:
+    async def attempted(self, delivery: Json, error: str) -> None:
         """An attempt failed."""
-        self._store.run(
-            "UPDATE deliveries SET attempts = ?, error = ? WHERE id = ?", delivery["attempts"], error, delivery["id"]
-        )
+        values = (delivery["attempts"], error, delivery["id"])
+        await self._store.change(Statement("UPDATE deliveries SET attempts = ?, error = ? WHERE id = ?", values))
 
-    def finish(self, hook: Hook, delivery: Json, state: str, error: str) -> None:
-        """A delivery was taken or given up; the webhook goes on behind it."""
+    async def finish(self, hook: Hook, delivery: Json, state: str, error: str) -> None:
+        """A delivery was taken or given up; the webhook goes on behind it. All of it is noted at once: else a kill in
+        between would have it sent again under another id."""
         hook.cursor = delivery["last"]
         values = (state, error, delivery["attempts"], delivery["last"], delivery["id"])
-        heard = msgspec.json.encode(hook.silence.heard).decode()
-        with self._store.together():  # else a kill between the two would have it sent again under another id
-            self._store.run("UPDATE deliveries SET state = ?, error = ?, attempts = ?, last = ? WHERE id = ?", *values)
-            place = (hook.cursor, hook.disabled, heard, hook.id)
-            self._store.run("UPDATE webhooks SET cursor = ?, disabled = ?, heard = ? WHERE id = ?", *place)
+        place = (hook.cursor, hook.disabled, msgspec.json.encode(hook.silence.heard).decode(), hook.id)
+        await self._store.change(
+            Statement("UPDATE deliveries SET state = ?, error = ?, attempts = ?, last = ? WHERE id = ?", values),
+            Statement("UPDATE webhooks SET cursor = ?, disabled = ?, heard = ? WHERE id = ?", place),
+            Statement(
+                "DELETE FROM deliveries WHERE webhook = ? AND state = ? AND number <= ?",
+                (hook.id, _DONE, delivery["number"] - _KEPT_DELIVERIES),
+            ),
+        )
         if state == _DEAD:
             self.metrics.dead.inc()
             log("webhook", id=hook.id, delivery=delivery["id"], error=error, about="given up")
-        self._store.run(
-            "DELETE FROM deliveries WHERE webhook = ? AND state = ? AND number <= ?",
-            hook.id,
-            _DONE,
-            delivery["number"] - _KEPT_DELIVERIES,
-        )
