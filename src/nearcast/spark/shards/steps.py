@@ -29,8 +29,8 @@ from nearcast.spark.shards.blocks import Controls, Messages, from_bytes, to_byte
 from nearcast.spark.shards.fanout import CONTROLS, MESSAGES, NOTHING, REFUSED_CONTROLS, REFUSED_MESSAGES
 from nearcast.spark.shards.places import Places
 from nearcast.spark.shards.shard import Shard, check_counts, drained
-from nearcast.spark.shards.store import Store
 from nearcast.spark.shards.snapshot_writer import SMALL_BYTES, SnapshotWriter
+from nearcast.spark.shards.store import Store
 from nearcast.spark.spec import Spec
 
 FORMAT = 2
