@@ -26,6 +26,7 @@ TIGHT: dict[str, Any] = {
     "engines.nearest.grid.grid._LEAST": 2,
     "engines.kept.results._FIRST_ROOM": 1,
     "engines.kept.results._IDLE": 0,
+    "engines.parted.engine._FEW": 0,
     "engines.similar.engine._FIRST_ROOM": 1,
     "engines.similar.engine._MOST_ROOM": 2,
     "engines.similar.stamp_index._LEAST_TAIL": 1,
