@@ -36,8 +36,8 @@ from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.jit import NEED_ROOM
 from nearcast.window.live import Steps
 
-_MOST_EVENTS = 1024  # of a candidate batch
-_PAIRS = 1 << 16  # room for candidates of a batch, unless one event has more
+MOST_EVENTS = 1024  # of a candidate batch
+PAIRS = 1 << 16  # room for candidates of a batch, unless one event has more
 
 
 class NearestEngine(KeptEngine):
@@ -59,8 +59,8 @@ class NearestEngine(KeptEngine):
         self.settings = settings or NearestSettings()
         super().__init__(NEAREST, table, context, policy_of(context, self.settings.strategy, self.settings.share))
         self.start()
-        self._pairs = np.empty(_PAIRS, dtype=np.int64)
-        self._extras = np.zeros(_MOST_EVENTS, dtype=EXTRA)
+        self._pairs = np.empty(PAIRS, dtype=np.int64)
+        self._extras = np.zeros(MOST_EVENTS, dtype=EXTRA)
         self._n_verified = 0
 
     def start(self) -> None:
@@ -137,7 +137,7 @@ class NearestEngine(KeptEngine):
         steps, messages = batch.steps, batch.messages
         if self.all_words.n_filed:
             self.all_words.ensure_terms(self.context.vocabulary.capacity)
-        end = min(event + _MOST_EVENTS, steps.arrivals.size)
+        end = min(event + MOST_EVENTS, steps.arrivals.size)
         while True:
             done, n = self.any_word.find(self.filed, steps, event, end, messages, self._pairs)
             if done > event:

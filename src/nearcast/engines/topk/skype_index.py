@@ -37,7 +37,7 @@ from nearcast.space.space import Space
 from nearcast.window.index.heaps import QUEUED
 from nearcast.window.index.index import frame_of
 
-_FIRST_ROOM = 256
+FIRST_ROOM = 256
 
 _WORK = {
     "cells": CELLS,
@@ -81,9 +81,9 @@ class SkypeIndex:
         self.layout = SubscriptionLayout(
             np.zeros(0, dtype=FACE),
             np.zeros(0, dtype=LIST),
-            np.zeros(_FIRST_ROOM, dtype=GROUP),
+            np.zeros(FIRST_ROOM, dtype=GROUP),
             np.zeros(N_HEADS, dtype=np.int64),
-            np.zeros(_FIRST_ROOM, dtype=POSTING),
+            np.zeros(FIRST_ROOM, dtype=POSTING),
             np.zeros(N_HEADS, dtype=np.int64),
             self._work,
             np.zeros(0, dtype=DUE),
@@ -111,7 +111,7 @@ class SkypeIndex:
         dues = np.zeros(n, dtype=DUE)
         dues["queued"] = np.inf
         dues[: self.layout.dues.size] = self.layout.dues
-        queue = np.zeros(2 * n + _FIRST_ROOM, dtype=QUEUED)
+        queue = np.zeros(2 * n + FIRST_ROOM, dtype=QUEUED)
         count = np.array([requeue(dues, queue)], dtype=np.int64)
         self.layout = self.layout._replace(dues=dues, due_queue=queue, due_count=count)
 
