@@ -3,7 +3,7 @@
 With AP+-Tree a subscriber reports every move, and the tree knows the circle where it is. With safe regions it reports
 only when it leaves a region in which nothing new can come into its circle.
 
-Paper: [APTREE] section 5.2.2, comparison with Elaps, and its footnote 17: the safe region is a circle around the place
+Paper: [APTREE] section 5.2.3, comparison with Elaps, and its footnote 17: the safe region is a circle around the place
 that was reported last, as large as the way to the nearest matching message less the radius of the subscription; the
 impact region is as much larger as that radius, and the tree has the impact region. An arrival in there asks the
 subscriber where it is.
