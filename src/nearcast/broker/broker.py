@@ -578,22 +578,16 @@ class Broker(Questions):
         except Exception as error:
             raise SnapshotError(f"{path} does not hold a broker: {error}") from error
         if n is not None and n != broker.threads:
-            broker._share_among(n)
+            broker.threads, own = n, (broker._tables, broker._context, Workers(n))
+            file_again(broker._engines, make_engines(broker._chosen, *own))
         return broker
 
     @classmethod
     def _restored(cls, state: State, replacements: EngineChoice) -> Broker:
         space, window, analyzer, limit, threads = outline_of(state)
         chosen = choice_of(state["settings"], replacements)
-        broker = cls(
-            space, window, engines=chosen, analyzer=analyzer, max_matches_per_hour=limit, threads=threads
-        )  # fmt: skip
+        broker = cls(space, window, engines=chosen, analyzer=analyzer, max_matches_per_hour=limit, threads=threads)
         check_structure(state, broker._state())
         check_engines(state, check_messages_and_subscriptions(state))
         load_state(state, broker.parts, broker._vacuum)
         return broker
-
-    def _share_among(self, threads: int) -> None:
-        """Let engines have as many parts as there are threads."""
-        self.threads = threads
-        file_again(self._engines, make_engines(self._chosen, self._tables, self._context, Workers(threads)))
