@@ -38,6 +38,11 @@ def test_values_are_kept_plain() -> None:
     assert [type(value) for value in kept.values()] == [float, int, bool, tuple, str, float, int]
 
 
+def test_json_null_is_no_field_at_all() -> None:
+    assert fields_of("null") == {}
+    assert Message("a", 0.0, 0.0, "x", fields="null").fields == {}
+
+
 def test_json_text_is_read() -> None:
     assert fields_of('{"a": 1, "b": ["x"], "c": null}') == {"a": 1, "b": ("x",)}
 
