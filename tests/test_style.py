@@ -26,6 +26,7 @@ GIVEN = (
     "_jsc",
     "_jvm",
 )  # by named tuples, and by Spark for its JVM
+PRIVATE_PATH = re.compile(r"[a-z_]+(\.\w+)*\._[A-Za-z]\w*")  # as strings name what is to be set
 DIALECT = {"anew": "again", "so many": "the number itself"}
 
 
@@ -69,7 +70,12 @@ def test_what_is_outside_uses_public_names(path: Path) -> None:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("nearcast"):
             private = [alias.name for alias in node.names if alias.name.startswith("_")]
             assert not private, f"line {node.lineno} imports {private[0]}"
-        if isinstance(node, ast.Attribute) and re.fullmatch(r"_[a-z]\w*(?<!_)", node.attr):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            assert not PRIVATE_PATH.fullmatch(node.value), f"line {node.lineno} names {node.value}"
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "setattr":
+            name = getattr(node.args[1], "value", "")
+            assert re.match("_[^_]", str(name)) is None, f"line {node.lineno} sets {name}"
+        if isinstance(node, ast.Attribute) and re.fullmatch(r"_[a-zA-Z]\w*(?<!_)", node.attr):
             own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
             inherited = isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "super"
             given = node.attr in GIVEN or getattr(node.value, "id", "") == "os"

@@ -80,7 +80,9 @@ def test_each_sort_of_subscription_is_told_once_and_compiled_by_one(ahead: Compi
     finish(ahead.folder, "nearest-all")
     ahead.wait(Kind.NEAREST)  # one is finished, one is free
     assert not claim(ahead.folder, "nearest-any")
-    ahead.published()
+    assert list(ahead.in_turn({Kind.WITHIN: "tree"}, publishes=False)) == [(Kind.WITHIN, "tree")]
+    assert ahead.running
+    assert list(ahead.in_turn({Kind.WITHIN: "tree"}, publishes=True)) == [(Kind.WITHIN, "tree")]
     assert not ahead.running
     assert not ahead.folder.exists()
     ahead.end()  # which has nothing left to do
@@ -144,7 +146,7 @@ def test_there_is_none_where_it_could_not_help(case: str, ahead: CompileAhead, m
     ahead.begin(SPACE, WINDOW)
     ahead.tell(Kind.WITHIN, rows())
     ahead.wait(Kind.WITHIN)
-    ahead.published()
+    assert list(ahead.in_turn({Kind.WITHIN: "tree"}, publishes=True)) == [(Kind.WITHIN, "tree")]
     assert Process.started is None
 
 

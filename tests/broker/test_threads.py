@@ -30,7 +30,7 @@ WINDOWS = [nc.Window(count=100), nc.Window(age=1.5), None]
 @pytest.fixture(autouse=True)
 def _no_call_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads take part in every call, and snapshots need not outlive the machine."""
-    monkeypatch.setattr("nearcast.engines.parted.engine._FEW", 0)
+    monkeypatch.setattr("nearcast.engines.parted.engine.FEW", 0)
     monkeypatch.setattr(os, "fsync", lambda file: None)
 
 

@@ -485,16 +485,12 @@ class Broker(Questions):
 
     def _take(self, steps: Steps, rows: Longs | None = None) -> Updates:
         """Let every engine see these events, which rows of a batch caused, then forget what ended."""
-        emitted, aided = [], COMPILE_AHEAD.running
-        for kind, engine in self._engines.items():
-            if aided:
-                COMPILE_AHEAD.wait(kind)
+        emitted = []
+        for kind, engine in COMPILE_AHEAD.in_turn(self._engines, publishes=rows is not None):
             changes = engine.publish(steps)
             if changes.slots.size:
                 clocks = steps.clocks[changes.events] if engine.keeps_results else None
                 emitted.append((kind, self._in_order(kind, changes, clocks)))
-        if aided and rows is not None:
-            COMPILE_AHEAD.published()
         updates = self._updates(emitted, clocks=steps.clocks, rows=rows)
         ended = self._registry.ended(self._live.clock)
         if ended.size:

@@ -20,8 +20,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
@@ -35,6 +36,7 @@ from nearcast.space.space import Space
 from nearcast.window.window import Window
 
 _CONFIG: Any = numba.config  # its settings appear at run time, unknown to type checkers
+E = TypeVar("E")
 _WAIT_S = 60.0  # for a step of the other process, before the caller compiles it for itself
 
 
@@ -111,6 +113,20 @@ class CompileAhead:
                 self.process.stdin.write("".join(f"{step}\n" for step in new).encode())
                 self.process.stdin.flush()
 
+    def in_turn(self, engines: Mapping[Kind, E], publishes: bool) -> Iterable[tuple[Kind, E]]:
+        """The engines one after another, each when nobody else compiles for it.
+
+        If the caller publishes with them what it had told, nothing is left to compile ahead.
+        """
+        return self._when_compiled(engines, publishes) if self.running else engines.items()
+
+    def _when_compiled(self, engines: Mapping[Kind, E], publishes: bool) -> Iterator[tuple[Kind, E]]:
+        for kind, engine in engines.items():
+            self.wait(kind)
+            yield kind, engine
+        if publishes and self._steps:
+            self.end()
+
     def wait(self, kind: Kind) -> None:
         """The caller is about to publish for a kind: let the other process end what it has begun of that."""
         until = time.monotonic() + _WAIT_S
@@ -122,11 +138,6 @@ class CompileAhead:
     def _compiles(self, step: str) -> bool:
         alive = self.process is not None and self.process.poll() is None
         return alive and not (self.folder / _done(step)).exists()
-
-    def published(self) -> None:
-        """The caller has published with the kinds that it had told: there is nothing left to compile."""
-        if self._steps:
-            self.end()
 
     def end(self) -> None:
         """Stop the second process."""

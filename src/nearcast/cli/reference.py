@@ -26,6 +26,7 @@ _CLOSING = """\
 | --- | --- |
 | `NEARCAST_CACHE` | folder for compiled kernels and what else can be made again; else `~/.cache/nearcast` |
 | `NEARCAST_DATA` | folder of the stored datasets that `nearcast bench` reads |
+| `NUMBA_NUM_THREADS` | 1: no second process helps to compile on first use; else there is one on two cores or more |
 | `JAVA_HOME` | the Java to start Spark with, if it is 17 or newer; else that on `PATH`, else the packaged one |
 
 The first run after an installation compiles kernels, which takes up to a minute; they are kept in the cache.

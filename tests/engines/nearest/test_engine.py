@@ -88,7 +88,7 @@ CASES = [
 def sweep_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any garbage is worth a sweep."""
     for module in (ordered_index, grid_index):
-        monkeypatch.setattr(module, "_LEAST", 0)
+        monkeypatch.setattr(module, "LEAST", 0)
 
 
 @pytest.mark.parametrize("case", range(len(CASES)))

@@ -97,7 +97,7 @@ def test_all_earlier_matches_count_not_just_the_heaviest() -> None:
 
 
 def test_one_event_may_match_more_than_there_was_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_FIRST_ROOM", 64)
+    monkeypatch.setattr(engine, "FIRST_ROOM", 64)
     broker = broker_with(StampSettings(), nc.Space((0, 0, 1, 1), metric="euclidean"))
     n = 200
     broker.subscribe_many((i, nc.Similar(0, 0, "word", delta=0.5, tau=0.25)) for i in range(n))

@@ -26,7 +26,7 @@ def filled(n: int = MANY, fanout: int = 8) -> nc.Broker:
 @pytest.fixture
 def _small_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     """No leaf is built with more than forty members."""
-    monkeypatch.setattr(index, "_MOST_LISTED", 40)
+    monkeypatch.setattr(index, "MOST_LISTED", 40)
 
 
 def test_leaves_have_at_most_fanout_members_when_built() -> None:
@@ -78,7 +78,7 @@ def test_merged_leaves_hold_what_both_held() -> None:
 
 
 def test_no_more_leaves_than_can_be_numbered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "_MOST_LEAVES", 6)
+    monkeypatch.setattr(index, "MOST_LEAVES", 6)
     broker = filled()
     assert engine_of(broker).stats()["leaves"] <= 6
     broker.check()

@@ -46,12 +46,12 @@ SEEKING, WITHDRAWING, LEAVING, FINDING, OFFERING, FILLING, EMITTING, ENDING = ra
 STEP, PHASE, POSITION, N_FOUND = range(4)  # positions in a cursor
 N_CURSOR = 4
 
-_FIRST_FOUND = 1024
-_SWEPT = 64  # buffers that are looked at for each event, or move, while the pool is swept
+FIRST_FOUND = 1024
+SWEPT = 64  # buffers that are looked at for each event, or move, while the pool is swept
 _AHEAD = 6  # candidates between the steps of reading ahead
 _SOON = 2  # messages that leave, between the same steps
 _FETCHED = 6  # lines of the processor's cache that are fetched of a buffer
-_LONG = 64  # subscriptions that are worth sorting before they are evaluated
+LONG = 64  # subscriptions that are worth sorting before they are evaluated
 
 
 class BatchInput(NamedTuple):
@@ -227,7 +227,7 @@ class KeptEngine(ABC):
         self.context = context
         self.results = Results(policy or policy_of(context))
         self._frame = frame_of(context.space)
-        self._found = Found(np.zeros(_FIRST_FOUND, np.int32), np.zeros(_FIRST_FOUND))
+        self._found = Found(np.zeros(FIRST_FOUND, np.int32), np.zeros(FIRST_FOUND))
         self._dense = np.zeros(0)
         self._n_updates = 0
 
@@ -255,7 +255,7 @@ class KeptEngine(ABC):
                 self.context.vocabulary.idf, self._scratch(),
             )
         )  # fmt: skip
-        self.results.maintain(_SWEPT * steps.arrivals.size)
+        self.results.maintain(SWEPT * steps.arrivals.size)
         return net_kept(self._changes(), steps)
 
     def _run(self, batch: BatchInput) -> None:
@@ -311,7 +311,7 @@ class KeptEngine(ABC):
         self._begin()
         self.refill(slots, AsOf(0, live.last, live.clock))
         self.results.emit_changes(0)
-        self.results.maintain(_SWEPT * slots.size)
+        self.results.maintain(SWEPT * slots.size)
         self.results.grow_ahead()
         return self._changes()
 
@@ -335,7 +335,7 @@ class KeptEngine(ABC):
         """Evaluate subscriptions again."""
         live, table, results = self.context.live, self.table, self.results
         rows, idf = table.layout.rows, self.context.vocabulary.idf
-        if slots.size > _LONG:
+        if slots.size > LONG:
             slots = sort_for_locality(self.kind, table.layout, slots, self._frame, idf)
             results.make_room_for_many(slots, len(live.table))
         n_live = len(live.table)

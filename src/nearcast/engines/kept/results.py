@@ -43,10 +43,10 @@ from nearcast.window.expiries import UNLIMITED
 from nearcast.window.index.heaps import BEST
 from nearcast.window.recency import keys_of
 
-_FIRST_ROOM = 64
+FIRST_ROOM = 64
 _MOST_FREE = 32  # the pool is swept when more than one in this many of its entries is in a free block
 _MOST_WAITING = 4  # times that a subscription may wait, on average: for two messages at most it has a reason to
-_IDLE = 1 << 14  # changes, besides a quarter more than were emitted, whose room is kept for the next batch
+IDLE = 1 << 14  # changes, besides a quarter more than were emitted, whose room is kept for the next batch
 
 
 class Results:
@@ -58,7 +58,7 @@ class Results:
         self._buffers = np.zeros(0, dtype=BUFFER)
         self._watched = np.zeros(0, dtype=WATCHED)
         self._fading = np.zeros(0, dtype=FADING)
-        self._entries = np.zeros(_FIRST_ROOM, dtype=ENTRY)
+        self._entries = np.zeros(FIRST_ROOM, dtype=ENTRY)
         self._blocks = np.zeros(N_HEADS, dtype=np.int64)
         self._above = np.zeros(N_HEADS, dtype=np.int64)
         self._above[USED] = NEVER
@@ -66,9 +66,9 @@ class Results:
         self._swept = 0  # subscriptions that the sweep under way has looked at
         self._unused = 0  # entries in free blocks that the last sweep found no use for
         self._heads = np.zeros(0, dtype=np.int32)
-        self._waiting = np.zeros(_FIRST_ROOM, dtype=WAITING)
-        self._changes = np.zeros(_FIRST_ROOM, dtype=CHANGE)
-        self._touched = np.zeros(_FIRST_ROOM, dtype=np.int32)
+        self._waiting = np.zeros(FIRST_ROOM, dtype=WAITING)
+        self._changes = np.zeros(FIRST_ROOM, dtype=CHANGE)
+        self._touched = np.zeros(FIRST_ROOM, dtype=np.int32)
         self._lifetimes = np.zeros(0, dtype=LIFETIME)
         self.counters = np.zeros(N_COUNTERS, dtype=np.int64)
 
@@ -141,16 +141,16 @@ class Results:
 
     def maintain(self, n: int) -> None:
         """Let the pool, and the list of those who wait, go back to what they need, looking at `n` buffers."""
-        if self.counters[N_WAITING] - self.counters[N_FREE_WAITING] > _MOST_WAITING * self._n_slots + _FIRST_ROOM:
+        if self.counters[N_WAITING] - self.counters[N_FREE_WAITING] > _MOST_WAITING * self._n_slots + FIRST_ROOM:
             rebuild_waiting(self.layout)
-            self._waiting = self._waiting[: self.counters[N_WAITING] + _FIRST_ROOM].copy()
+            self._waiting = self._waiting[: self.counters[N_WAITING] + FIRST_ROOM].copy()
         self._sweep(n)
 
     def _sweep(self, n: int) -> None:
         taken = int(self.counters[N_TAKEN])
         if self._above[USED] == NEVER:
             most = max(taken // _MOST_FREE, self._unused + taken // (2 * _MOST_FREE))
-            if self._blocks[USED] <= taken + most + _FIRST_ROOM:
+            if self._blocks[USED] <= taken + most + FIRST_ROOM:
                 return
             begin_sweep(self.layout, taken + taken // (2 * _MOST_FREE), self._chains)
             self._swept = 0
@@ -234,7 +234,7 @@ class Results:
 
     def discard_changes(self) -> None:
         """The changes have been read."""
-        most = int(self.counters[N_CHANGES]) * 5 // 4 + _IDLE
+        most = int(self.counters[N_CHANGES]) * 5 // 4 + IDLE
         self.counters[N_CHANGES] = 0
         if self._changes.size > most:
             self._changes = np.zeros(most, dtype=CHANGE)

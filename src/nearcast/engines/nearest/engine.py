@@ -49,8 +49,8 @@ from nearcast.engines.nearest.verify import LAST, N_CHECKED, N_READ, NO_KEY, ver
 from nearcast.jit import NEED_ROOM
 from nearcast.window.live import Steps
 
-_MOST_EVENTS = 1024  # of a candidate batch
-_KEYS = 1 << 14  # room for what may concern somebody in a batch, at first
+MOST_EVENTS = 1024  # of a candidate batch
+KEYS = 1 << 14  # room for what may concern somebody in a batch, at first
 
 
 class NearestEngine(KeptEngine):
@@ -72,12 +72,12 @@ class NearestEngine(KeptEngine):
         self.settings = settings or NearestSettings()
         super().__init__(NEAREST, table, context, policy_of(context, self.settings.strategy, self.settings.share))
         self.start()
-        self._keys = np.empty(_KEYS, dtype=np.int64)
+        self._keys = np.empty(KEYS, dtype=np.int64)
         self._n_keys = 0
         self._ranks = np.empty(0)
         self._moments = np.zeros(0, dtype=MOMENT)
         self._leaving = False  # does any message leave in the batch under way?
-        self._starts = np.zeros(_MOST_EVENTS + 1, dtype=np.int32)
+        self._starts = np.zeros(MOST_EVENTS + 1, dtype=np.int32)
         self._moved: list[Ints] = []  # subscriptions whose ranges may have changed in a batch
         self._n_verified = 0
 
@@ -134,7 +134,7 @@ class NearestEngine(KeptEngine):
     def _run(self, batch: BatchInput) -> None:
         first, n_events = 0, batch.steps.arrivals.size
         while first < n_events:
-            timeline = self._open(batch, first, min(first + _MOST_EVENTS, n_events))
+            timeline = self._open(batch, first, min(first + MOST_EVENTS, n_events))
             self._live_through(batch, timeline)
             self.close_batch()
             first = timeline.end

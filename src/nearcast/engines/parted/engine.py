@@ -19,7 +19,7 @@ from nearcast.window.reader import LiveReader
 
 T = TypeVar("T")
 
-_FEW = 32  # events or subscriptions that one thread has done before others have begun
+FEW = 32  # events or subscriptions that one thread has done before others have begun
 
 
 class PartedEngine:
@@ -61,7 +61,7 @@ class PartedEngine:
 
     def _run(self, tasks: Sequence[Callable[[], T]], n: int) -> list[T]:
         """What the tasks, one for each part, return; `n` tells how much there is to do."""
-        done = self._workers.run(tasks) if n >= _FEW else [task() for task in tasks]
+        done = self._workers.run(tasks) if n >= FEW else [task() for task in tasks]
         for reader in self._readers:
             reader.credit()
         return done

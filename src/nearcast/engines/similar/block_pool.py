@@ -12,7 +12,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Longs, State, ranges
 
-_FIRST_ROOM = 64
+FIRST_ROOM = 64
 
 
 class BlockPool:
@@ -50,7 +50,7 @@ class BlockPool:
     @property
     def wasteful(self) -> bool:
         """More than an eighth is dead: time to `compact`."""
-        return 8 * self.dead > self.used + 4 * _FIRST_ROOM
+        return 8 * self.dead > self.used + 4 * FIRST_ROOM
 
     def compact(self, starts: Longs, sizes: Longs) -> Longs:
         """Keep only these blocks, side by side; returns their new starts."""
@@ -77,6 +77,6 @@ class BlockPool:
 
 def with_headroom(rows: Array, n: int) -> Array:
     """A copy with room for n rows and a sixteenth more: memory counts more here than copying."""
-    grown = np.zeros(n + n // 16 + _FIRST_ROOM, dtype=rows.dtype)
+    grown = np.zeros(n + n // 16 + FIRST_ROOM, dtype=rows.dtype)
     grown[: rows.size] = rows
     return grown

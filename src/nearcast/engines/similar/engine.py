@@ -39,8 +39,8 @@ from nearcast.window.index.index import frame_of
 from nearcast.window.live import Steps
 
 _STRATEGIES = {"cost": COST, "verify": VERIFY, "filter": FILTER}
-_FIRST_ROOM = 4096  # matches
-_MOST_ROOM = 1 << 20  # matches; only one event alone gets more
+FIRST_ROOM = 4096  # matches
+MOST_ROOM = 1 << 20  # matches; only one event alone gets more
 
 
 class SimilarStamp:
@@ -60,7 +60,7 @@ class SimilarStamp:
             np.zeros(MOST_MEMBERS + 1, dtype=NEAR_MEMBER), np.zeros(MOST_RANKED),
             np.zeros(MOST_MEMBERS + 1, np.uint8), np.zeros(N_COUNTERS, np.int64), np.zeros(N_COUNTERS, np.int64),
         )  # fmt: skip
-        self._room = _room(_FIRST_ROOM)
+        self._room = _room(FIRST_ROOM)
 
     @property
     def settings(self) -> StampSettings:
@@ -113,7 +113,7 @@ class SimilarStamp:
             done, n = match_steps(steps, order, before, given, self.index.layout, self._scratch, self._room)
             room = self._room
             part = Matches(room.events[:n], room.slots[:n], room.scores[:n])
-            if done == before or (done < order.size and room.slots.size < _MOST_ROOM):
+            if done == before or (done < order.size and room.slots.size < MOST_ROOM):
                 self._room = _room(2 * room.slots.size)
             elif done < order.size:
                 part = Matches(part.events.copy(), part.slots.copy(), part.scores.copy())

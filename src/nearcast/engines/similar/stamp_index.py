@@ -49,10 +49,10 @@ from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.space import Space
 
 _TAIL = 16  # a leaf has room for a sixteenth of its members more before it is rebuilt
-_LEAST_TAIL = 16
+LEAST_TAIL = 16
 _DEAD = 4  # a leaf is rebuilt when a quarter of its members is dead
-_MOST_LISTED = MOST_MEMBERS * _TAIL // (_TAIL + 1) - _LEAST_TAIL  # members of a leaf when it is built
-_MOST_LEAVES = 65535  # homes have 16 bits for one
+MOST_LISTED = MOST_MEMBERS * _TAIL // (_TAIL + 1) - LEAST_TAIL  # members of a leaf when it is built
+MOST_LEAVES = 65535  # homes have 16 bits for one
 _POOLS: dict[str, dict[str, Any]] = {
     "member": {"members": MEMBER},
     "word": {"terms": np.int32},
@@ -212,7 +212,7 @@ class StampIndex:
 
     def _max_members(self, kind: int) -> int:
         """Most members of a leaf when it is built."""
-        return min(self.settings.fanout, _MOST_LISTED) if kind == NEAR else _MOST_LISTED
+        return min(self.settings.fanout, MOST_LISTED) if kind == NEAR else MOST_LISTED
 
     # Leaves
 
@@ -288,7 +288,7 @@ class StampIndex:
             leaf, slots = waiting.pop()
             kind = int(self._leaves["kind"][leaf])
             halves = None
-            if slots.size > self._max_members(kind) and (self.n_leaves < _MOST_LEAVES - 1):
+            if slots.size > self._max_members(kind) and (self.n_leaves < MOST_LEAVES - 1):
                 halves = self._cut(kind, rows["x"][slots], rows["y"][slots])
             if halves is None:
                 self._build(leaf, slots, given)
@@ -322,8 +322,8 @@ class StampIndex:
                 cut = float(middle) if middle > values.min() else float(values[values > middle].min(initial=math.inf))
                 if math.isfinite(cut):
                     return axis, cut, values >= cut
-        if x.size > _MOST_LISTED:
-            return EITHER, 0.0, np.arange(x.size) >= _MOST_LISTED
+        if x.size > MOST_LISTED:
+            return EITHER, 0.0, np.arange(x.size) >= MOST_LISTED
         return None
 
     def _build(self, leaf: int, slots: Ints, given: BuildInput) -> None:
@@ -341,7 +341,7 @@ class StampIndex:
 
     def _make_room(self, leaf: int, n_members: int, n_words: int) -> None:
         """Blocks for members and words of a leaf, and for some that come later."""
-        tail = max(_LEAST_TAIL, n_members // _TAIL) if n_members else 0
+        tail = max(LEAST_TAIL, n_members // _TAIL) if n_members else 0
         self._allocate(leaf, "member", n_members + tail)
         self._allocate(leaf, "word", n_words + tail * math.ceil(n_words / max(1, n_members)))
 

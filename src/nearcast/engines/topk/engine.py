@@ -21,7 +21,7 @@ from nearcast.engines.topk.skype_index import SkypeIndex
 from nearcast.jit import NEED_ROOM
 from nearcast.window.live import Steps
 
-_FIRST_ROOM = 1024
+FIRST_ROOM = 1024
 
 
 class TopKSkype(KeptEngine):
@@ -35,7 +35,7 @@ class TopKSkype(KeptEngine):
         self.index = SkypeIndex(context.space, self.settings)
         nothing = np.zeros(0)
         self._probe = Probe(
-            np.zeros(0, np.int32), nothing, nothing, nothing, np.zeros(0, np.int64), np.zeros(_FIRST_ROOM, CANDIDATE)
+            np.zeros(0, np.int32), nothing, nothing, nothing, np.zeros(0, np.int64), np.zeros(FIRST_ROOM, CANDIDATE)
         )
 
     def insert(self, slots: Ints) -> None:

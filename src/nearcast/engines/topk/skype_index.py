@@ -40,7 +40,7 @@ from nearcast.space.space import Space
 from nearcast.window.index.heaps import QUEUED
 from nearcast.window.index.index import frame_of
 
-_FIRST_ROOM = 256
+FIRST_ROOM = 256
 
 _WORK = {
     "cells": CELLS,
@@ -89,10 +89,10 @@ class SkypeIndex:
         self.layout = SubscriptionLayout(
             np.zeros(0, dtype=FACE),
             np.zeros(0, dtype=LIST),
-            np.zeros(_FIRST_ROOM, dtype=GROUP),
-            np.zeros(_FIRST_ROOM, dtype=CELL),
+            np.zeros(FIRST_ROOM, dtype=GROUP),
+            np.zeros(FIRST_ROOM, dtype=CELL),
             np.zeros(N_HEADS, dtype=np.int64),
-            pool_of(np.zeros(_FIRST_ROOM * WIDTH, dtype=np.int32)),
+            pool_of(np.zeros(FIRST_ROOM * WIDTH, dtype=np.int32)),
             np.zeros(N_HEADS, dtype=np.int64),
             self._work,
             np.zeros(0, dtype=DUE),
@@ -120,7 +120,7 @@ class SkypeIndex:
         dues = np.zeros(n, dtype=DUE)
         dues["queued"] = np.inf
         dues[: self.layout.dues.size] = self.layout.dues
-        queue = np.zeros(2 * n + _FIRST_ROOM, dtype=QUEUED)
+        queue = np.zeros(2 * n + FIRST_ROOM, dtype=QUEUED)
         count = np.array([requeue(dues, queue)], dtype=np.int64)
         self.layout = self.layout._replace(dues=dues, due_queue=queue, due_count=count)
 

@@ -76,12 +76,12 @@ _CUTS = {HEURISTIC: HEURISTIC_CUTS, OPTIMAL: OPTIMAL_CUTS, EVEN: EVEN_CUTS}
 _PRIORITIES = {COST: BY_COST, KEYWORD_FIRST: WORDS_FIRST, SPACE_FIRST: BY_SPACE_FIRST}
 _LEAST_SHARE = 0.001  # of all entries below a node that is worth rebuilding (section 5.1.3)
 _ROWS_PER_EVENT = 16  # rows of a rebuild handled for every event of a call
-_ROWS_PER_CALL = (4096, 32_768)  # at least and at most in one call
-_ROWS_EARNED = 4  # by every event; a subtree that drifted waits until as many rows as it has are earned
-_LISTED_PER_ENTRY = 16  # live messages for each entry that are listed with a new tree at most
+ROWS_PER_CALL = (4096, 32_768)  # at least and at most in one call
+ROWS_EARNED = 4  # by every event; a subtree that drifted waits until as many rows as it has are earned
+LISTED_PER_ENTRY = 16  # live messages for each entry that are listed with a new tree at most
 _SMALLEST_LEAF = 4
 _OTHER_MOVES = 4.0  # times that movement must make lists cheaper or more expensive for the root to be built again
-_DEFERRED_ROOM = 1024  # deferred changes that room is kept for
+DEFERRED_ROOM = 1024  # deferred changes that room is kept for
 
 
 class ApTree:
@@ -154,7 +154,7 @@ class ApTree:
         entries = self.order.entries(table, table.layout.rows[slots], slots)
         self._building.adopt(entries)
         lists = self.lists
-        if lists is not None and len(self.context.live.table) > _LISTED_PER_ENTRY * entries.size:
+        if lists is not None and len(self.context.live.table) > LISTED_PER_ENTRY * entries.size:
             lists = None
         self._hang(ROOT, entries.size, since if lists is None else 0)
         self.layout.parts["now"][ROOT] = self.n_entries = entries.size
@@ -241,8 +241,8 @@ class ApTree:
             firsts = np.zeros(self.table.slots.capacity, np.int32)
             apply_deferred(self.layout, entries, by_leaf(deferred, entries), firsts)
             self.work.n_deferred[0] = 0
-            if n > _DEFERRED_ROOM:
-                self.work = self.work._replace(deferred=np.zeros(_DEFERRED_ROOM, np.int64))
+            if n > DEFERRED_ROOM:
+                self.work = self.work._replace(deferred=np.zeros(DEFERRED_ROOM, np.int64))
 
     def after_move(self, slots: Ints, before: Array) -> None:
         """Split and merge after these subscriptions, whose rows were `before`, were refiled."""
@@ -332,13 +332,13 @@ class ApTree:
 
     def maintain(self, n_events: int) -> None:
         """Do some upkeep after a call of `n_events` events: continue a rebuild, or begin one that is due."""
-        self._n_rows_earned += _ROWS_EARNED * n_events
+        self._n_rows_earned += ROWS_EARNED * n_events
         if self.rebuild is None:
             part = self._find_drifted()
             if part is not None:
                 self.begin_rebuild(part)
         if self.rebuild is not None:
-            least, most = _ROWS_PER_CALL
+            least, most = ROWS_PER_CALL
             n_rows = min(most, max(least, _ROWS_PER_EVENT * n_events))
             self.rebuild.order.ensure_terms(self.order.ranks.size)
             if self.rebuild.step(self.arrays, self.table, n_rows, self.work.path):
@@ -463,7 +463,7 @@ class ApTree:
 
 def new_work(size: int, old: Work | None = None) -> Work:
     """Scratch of this size; what is to be done is carried over."""
-    longs = (np.zeros(n, np.int64) for n in (3, _DEFERRED_ROOM, 1))
+    longs = (np.zeros(n, np.int64) for n in (3, DEFERRED_ROOM, 1))
     work = Work._make([*(np.zeros(size, np.int32) for _ in range(6)), *longs])
     if old is not None:
         work = work._replace(deferred=old.deferred, n_deferred=old.n_deferred)

@@ -29,8 +29,8 @@ from nearcast.spark.shards.blocks import Controls, Messages, from_bytes, to_byte
 from nearcast.spark.shards.fanout import CONTROLS, MESSAGES, NOTHING, REFUSED_CONTROLS, REFUSED_MESSAGES
 from nearcast.spark.shards.places import Places
 from nearcast.spark.shards.shard import Shard, check_counts, drained
+from nearcast.spark.shards.snapshot_writer import SMALL_BYTES, SnapshotWriter
 from nearcast.spark.shards.store import Store
-from nearcast.spark.shards.writing import SMALL_BYTES, Writing
 from nearcast.spark.spec import Spec
 
 FORMAT = 2
@@ -96,7 +96,7 @@ class _Held(NamedTuple):
     token: str
     batch: int
     shard: Shard
-    writing: Writing | None = None  # its next snapshot
+    writing: SnapshotWriter | None = None  # its next snapshot
 
 
 HELD: dict[tuple[str, int], _Held] = {}  # by query and shard, in this process
@@ -119,7 +119,7 @@ class Step:
         self._store = Store(spec.store)
         self._query, self._batch, self._index = query, batch, index
         self.restored = False
-        self._writing: Writing | None = None
+        self._writing: SnapshotWriter | None = None
         self._before = before
         self.state = before
         self.counts: dict[str, int] = {}
@@ -164,7 +164,7 @@ class Step:
         if sum(shard.broker.stats()["bytes"].values()) > SMALL_BYTES:
             self._put_places(name, shard)
             with contextlib.suppress(OSError):  # there is no room for a second process
-                self._writing = Writing(self._store, name, shard.broker, len(state.log))
+                self._writing = SnapshotWriter(self._store, name, shard.broker, len(state.log))
                 return state
         self._put_snapshot(name, shard)
         return replace(state, snapshot=name, log=[])

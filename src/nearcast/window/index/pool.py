@@ -13,15 +13,15 @@ import numpy as np
 
 from nearcast.columns.arena import Array
 
-_FIRST_ROOM = 64
+FIRST_ROOM = 64
 
 
 class RangePool:
     """One array, cut into ranges; it grows when no gap is large enough."""
 
     def __init__(self, dtype: np.dtype) -> None:
-        self.array: Array = np.zeros(_FIRST_ROOM, dtype=dtype)
-        self._gaps: list[tuple[int, int]] = [(0, _FIRST_ROOM)]  # (start, end), in order, never adjacent
+        self.array: Array = np.zeros(FIRST_ROOM, dtype=dtype)
+        self._gaps: list[tuple[int, int]] = [(0, FIRST_ROOM)]  # (start, end), in order, never adjacent
 
     def take(self, n: int) -> int:
         """Start of a range of `n` entries; what they hold is left over from earlier owners.

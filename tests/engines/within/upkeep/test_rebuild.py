@@ -17,7 +17,7 @@ SQUARES = [(x, y) for x in range(0, 80, 10) for y in range(0, 80, 10)]
 
 
 def test_a_root_under_way_learns_words_that_come_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree, "_ROWS_PER_CALL", (40, 40))
+    monkeypatch.setattr(tree, "ROWS_PER_CALL", (40, 40))
     town = Town(9)
     ours, judge = (kind(town.space, nc.Window(count=50)) for kind in (broker_class(DRIFTING), Judge))
     queries = [(n, town.query("within")) for n in range(60)]
@@ -64,7 +64,7 @@ def test_a_box_over_more_leaves_than_scratch_has_room_for_is_filed_under_all_of_
 
 def test_a_subtree_under_way_comes_back_with_a_snapshot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A part that is being rebuilt names the node that it hangs from; a restore once refused that."""
-    monkeypatch.setattr(tree, "_ROWS_PER_CALL", (1, 1))
+    monkeypatch.setattr(tree, "ROWS_PER_CALL", (1, 1))
     town = Town(5)
     broker = broker_class(DRIFTING)(town.space, nc.Window(count=50))
     broker.subscribe_many([(n, town.query("within")) for n in range(80)])

@@ -54,9 +54,9 @@ from nearcast.model.checks import number, whole
 from nearcast.space.space import Space
 from nearcast.window.live import Steps
 
-_LEAST = 1024  # dead entries not worth a sweep
+LEAST = 1024  # dead entries not worth a sweep
 _PACE = 6  # places of lists, and of prefixes, that are swept for each subscription that is filed or ends
-_MEMORY = 1 << 20  # messages after which what was seen counts half
+MEMORY = 1 << 20  # messages after which what was seen counts half
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class AoiqTree:
     def _sweep(self, filed: Array, n_slots: int) -> None:
         """Collect some garbage, if there is any; after a round prefixes drop the levels that have no lists."""
         tree = self._tree
-        if tree.heads[N_DEAD] <= self._n_rows // 8 + _LEAST:
+        if tree.heads[N_DEAD] <= self._n_rows // 8 + LEAST:
             return
         if sweep_lists(tree, filed, _PACE * n_slots):
             used = tree.prefixes[: tree.heads[N_PREFIXES]]
@@ -224,7 +224,7 @@ class AoiqTree:
         """Candidates for the arrivals of these events, after the `n_pairs` that are there; maybe in a larger array."""
         if not self._n_filed:
             return pairs, n_pairs
-        if self._tree.heads[N_SEEN] > _MEMORY:
+        if self._tree.heads[N_SEEN] > MEMORY:
             self._halve_counts()
         while True:
             n_units = collect_many(

@@ -39,7 +39,7 @@ from nearcast.model.checks import whole
 from nearcast.space.space import Space
 from nearcast.window.live import Steps
 
-_LEAST = 1024  # dead entries not worth a sweep
+LEAST = 1024  # dead entries not worth a sweep
 _PACE = 8  # places of lists, and slots, that are looked at for each subscription that is filed or ends
 
 
@@ -135,13 +135,13 @@ class GridPyramid:
         self._sweep(filed, slots.size)
 
     def _sweep(self, filed: Array, n_slots: int) -> None:
-        if self._layout.heads[N_DEAD] > self._n_filed // 32 + _LEAST:
+        if self._layout.heads[N_DEAD] > self._n_filed // 32 + LEAST:
             # Twice around is enough for everything, whatever lists are removed on the way.
             sweep_some(self._layout, filed, min(_PACE * n_slots, 2 * self._layout.lists.size))
             grid, heads = self._layout, self._layout.heads
-            if 2 * grid.lists.size > 3 * (heads[N_LISTS] + _LEAST):
+            if 2 * grid.lists.size > 3 * (heads[N_LISTS] + LEAST):
                 self._layout = self._rehashed(5 * int(heads[N_LISTS]) // 4 + 16)
-            if 4 * grid.ranges[USED] > 5 * (heads[TAKEN] + _LEAST):
+            if 4 * grid.ranges[USED] > 5 * (heads[TAKEN] + LEAST):
                 self._pack()
 
     def _pack(self) -> None:

@@ -33,9 +33,9 @@ from nearcast.engines.within.word_order import WordOrder
 from nearcast.jit import NEED_ROOM
 from nearcast.window.live import Steps
 
-_LEAST_ROWS = 4096  # lists of fewer messages together are not swept
-_SWEPT_PER_EVENT = 64  # listed messages that are looked at for every event of a call, while sweeping
-_SENT_PER_EVENT = 64  # messages that go down the tree for every event of a call, while catching up
+LEAST_ROWS = 4096  # lists of fewer messages together are not swept
+SWEPT_PER_EVENT = 64  # listed messages that are looked at for every event of a call, while sweeping
+SENT_PER_EVENT = 64  # messages that go down the tree for every event of a call, while catching up
 _SENT_FOR_ONE = 64  # messages that go down the tree in the time of one question to the message index
 
 
@@ -107,11 +107,11 @@ class LeafLists:
     def maintain(self, arrays: TreeArrays, order: WordOrder, n_events: int) -> None:
         """Do some upkeep after a call of `n_events` events: sweep lists, catch up."""
         heads = arrays.layout.heads
-        if heads[SWEEP] == NOTHING and heads[LISTED_ROWS] > max(_LEAST_ROWS, 2 * heads[SWEPT]):
+        if heads[SWEEP] == NOTHING and heads[LISTED_ROWS] > max(LEAST_ROWS, 2 * heads[SWEPT]):
             heads[SWEEP] = 0
         if heads[SWEEP] != NOTHING:
             rows = self.context.live.table.layout.rows
-            leaf = sweep_lists(arrays.layout, heads[SWEEP], _SWEPT_PER_EVENT * n_events, rows, self.live_bounds)
+            leaf = sweep_lists(arrays.layout, heads[SWEEP], SWEPT_PER_EVENT * n_events, rows, self.live_bounds)
             heads[SWEEP] = leaf if leaf < heads[N_LEAVES] else NOTHING
         due = self._n_misses * _SENT_FOR_ONE > len(self.context.live.table)
         if due and heads[CURSOR] == NOTHING:
@@ -119,7 +119,7 @@ class LeafLists:
             heads[CURSOR], heads[UP_TO] = 0, self.context.live.last
             heads[CATCH_UP] += 1
         if heads[CURSOR] != NOTHING:
-            self._catch_up(arrays, order, _SENT_PER_EVENT * n_events)
+            self._catch_up(arrays, order, SENT_PER_EVENT * n_events)
 
     def finish_catch_up(self, arrays: TreeArrays, order: WordOrder, n: int) -> None:
         """Before `n` questions: finish catching up if that takes less than asking the message index would."""

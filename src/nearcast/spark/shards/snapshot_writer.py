@@ -19,7 +19,7 @@ from nearcast.spark.shards.store import Store
 SMALL_BYTES = 16 << 20  # a shard of at most this size is written at once
 
 
-class Writing:
+class SnapshotWriter:
     """A snapshot under way.
 
     Parameters
