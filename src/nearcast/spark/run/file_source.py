@@ -11,6 +11,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -146,9 +147,11 @@ class Pieces(NamedTuple):
     names: Frames
     ids: IdTypes
     store: str
+    taking: Future[None]  # under way while the query is put together; it must be done before the query starts
 
     def frames(self) -> Frames:
         """The rows."""
+        self.taking.result()
         return Frames(*(self._frame(side) for side in SIDES))
 
     def _frame(self, side: str) -> DataFrame:
@@ -203,6 +206,8 @@ def stream_pieces(
 ) -> Pieces:
     """The rows of files as streams that go forward together, piece by piece.
 
+    What is there is sorted into pieces beside whatever the caller does next; wait for `Pieces.taking`.
+
     Parameters
     ----------
     inputs, without
@@ -218,9 +223,11 @@ def stream_pieces(
     intakes = Intakes(Store(store))
     files = find_files(inputs, without)
     if intakes.ids is None:
-        intakes.fix_ids(id_types(spark, files))
+        intakes.fix_ids(id_types(files))
     ids = intakes.ids or IdTypes()
-    take(spark, intakes, files, store, batch_rows)
+    pool = ThreadPoolExecutor(1, "nearcast-take")
+    taking = pool.submit(take, spark, intakes, files, store, batch_rows)
+    pool.shutdown(wait=False)
     if turn is None:
         turn = Path(tempfile.mkdtemp(prefix="nearcast-")) / "turn"
     options = {
@@ -228,7 +235,7 @@ def stream_pieces(
         "without": json.dumps(list(without)),
     }  # fmt: skip
     made = (spark.readStream.format(PieceSource.name()).options(**options, side=side).load() for side in SIDES)
-    return Pieces(Frames(*made), ids, store)
+    return Pieces(Frames(*made), ids, store, taking)
 
 
 def stream_frames(spark: SparkSession, inputs: list[Input], **options: Any) -> Frames:

@@ -34,7 +34,7 @@ from nearcast.spark.run.job_settings import Settings, record_partitions, settle
 from nearcast.spark.run.job_streams import first_types, packed_streams
 from nearcast.spark.run.parts import REPORT, writer
 from nearcast.spark.run.totals import Record, Totals
-from nearcast.spark.session.session import embedded_master, start_session
+from nearcast.spark.session.session import embedded_master, own_workers, start_session
 from nearcast.spark.session.warm import compile_aside
 from nearcast.spark.shards.fanout import packed_controls
 from nearcast.spark.shards.repartition import repartition
@@ -276,10 +276,12 @@ class _Job:
         assigned = packed_controls(control_frame(self._assigns.stream()).rows, spec)
         for one in (assigned, *packed_streams(spark, streams, pieces.ids, spec)):
             packed = packed.unionByName(one)
-        said = packed_answers(packed, spec)
+        with own_workers(spark):
+            said = packed_answers(packed, spec)
         write = writer(options.out.absolute().as_uri(), options.updates_format, (*COUNTS, "restored"))
         reports = said.mapInArrow(write, REPORT).writeStream.foreachBatch(self._note)
         reports = reports.option("checkpointLocation", str(self._checkpoint / "spark"))
+        pieces.taking.result()
         self._watch("run", self.totals, self.head())
         return reports.start()
 
@@ -311,7 +313,7 @@ class _Job:
         if self._intakes.ids is None and streams:
             there = find_files(files, _own(options))
             own = {side for file in there for side in SIDES if file.role in (side, EVENTS)}
-            told = id_types(spark, there)._asdict()
+            told = id_types(there)._asdict()
             seen = {side: kind for side, kind in first_types(spark, streams).items() if side not in own}
             self._intakes.fix_ids(IdTypes(**(told | seen)))
         pieces = stream_pieces(
