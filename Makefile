@@ -11,8 +11,9 @@ HOSTS := tests/spark/test_hosts.py
 ENGINES := within similar topk nearest
 MARKS ?= not spark and not slow
 MINUTES ?= 10
+WORKERS ?= 2
 
-.PHONY: demo serve test docs fuzz test-tools test-oldest test-newest figures cluster-test serve-test peers release-check lint kernels clean
+.PHONY: demo serve test docs fuzz test-tools test-versions test-oldest test-middle test-newest figures cluster-test serve-test peers release-check lint kernels clean
 
 demo: $(READY)
 	$(BIN)/nearcast demo
@@ -47,14 +48,18 @@ test-tools:
 		root=$$(test "$$(id -u)" = 0 || echo sudo); \
 		$$root apt-get update -qq && $$root apt-get install -y -qq --no-install-recommends chromium redis-server; }
 
-# Both ends of the ranges in pyproject.toml: the oldest with Python 3.11, the newest of everything with Python 3.13.
+# Both ends of the ranges in pyproject.toml, and what lies between: the oldest of everything with Python 3.11, the pinned
+# versions with 3.12, the newest with 3.13. `make test-versions` runs all three; KEEP= is an expression of `pytest -k`.
 test-oldest: PINS := -c constraints-oldest.txt
 test-oldest: OTHER := python3.11
+test-middle: PINS := -c constraints.txt
+test-middle: OTHER := python3.12
 test-newest: OTHER := python3.13
-test-oldest test-newest:
+test-oldest test-middle test-newest:
 	$(OTHER) -m venv .venv-$@
 	.venv-$@/bin/pip install --quiet --disable-pip-version-check $(PINS) -e . hypothesis pandas pytest pytest-xdist
-	.venv-$@/bin/pytest -n 2 --dist loadscope $(LIBRARY)
+	.venv-$@/bin/pytest -n $(WORKERS) --dist loadscope -k '$(KEEP)' $(LIBRARY)
+test-versions: test-oldest test-middle test-newest
 
 # The docs as a site, in out/site: strict about links, and readable without a network.
 docs: $(READY)

@@ -14,6 +14,8 @@ from hypothesis import settings
 settings.register_profile("nearcast", deadline=None, derandomize="HYPOTHESIS_EXPLORE" not in os.environ)
 settings.load_profile("nearcast")
 
+os.environ.setdefault("NUMBA_NUM_THREADS", "1")  # kernels have one; and no test starts a process that compiles ahead
+
 if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
     # Compiled kernels let infinities pass without a word, and so must plain ones.
     np.seterr(over="ignore", invalid="ignore")

@@ -17,8 +17,8 @@ class ZMQInteractiveShell:
     """What Jupyter's kernels call theirs."""
 
 
-def compile_two() -> CompileProgress:
-    progress = CompileProgress()
+def compile_two(new_bar: Any = None) -> CompileProgress:
+    progress = CompileProgress(new_bar)
     for _ in range(2):
         progress.begin()
         progress.advance()
@@ -63,6 +63,5 @@ def test_a_notebook_with_widgets_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> 
         def stop(self) -> None:
             seen.append("stop")
 
-    monkeypatch.setattr(compile_progress, "_new_bar", Bar)
-    compile_two()
+    compile_two(Bar)
     assert seen == ["start", 0, 0, "stop"]

@@ -105,6 +105,25 @@ def test_a_kernel_gets_an_entry_when_python_calls_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not COMPILED, reason="kernels are not compiled")
+def test_two_processes_do_not_take_each_others_code(tmp_path: Path) -> None:
+    """Both compile one kernel at the same time, with an entry and without: each finds what its index names."""
+    package = tmp_path / "rig"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "both.py").write_text(BOTH)
+    assert run(tmp_path, CALLS.format("()")) == [16, 1, 0, 1]
+    (tmp_path / "cache").rename(tmp_path / "other")
+    assert run(tmp_path, "from rig.both import inner; print(inner(5, 1))") == [6]
+    shutil.copytree(  # the other process writes its code last
+        tmp_path / "other", tmp_path / "cache", ignore=shutil.ignore_patterns("*.nbi"), dirs_exist_ok=True
+    )
+    assert run(tmp_path, "from rig.both import inner; print(inner(5, 1), sum(inner.stats.cache_hits.values()))") == [
+        6,
+        1,
+    ]
+
+
+@pytest.mark.skipif(not COMPILED, reason="kernels are not compiled")
 def test_a_folder_that_keeps_nothing_does_no_harm(tmp_path: Path) -> None:
     """Full, read-only, or holding damaged files: kernels are compiled again."""
     package = tmp_path / "rig"

@@ -61,7 +61,7 @@ def messages(n: int = 60) -> pa.Table:
 
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearcast.broker.broker._CHUNK", 8)
+    monkeypatch.setattr("nearcast.broker.broker.CHUNK", 8)
     monkeypatch.setattr(in_turn, "PIECE", 3)
 
 
@@ -78,7 +78,7 @@ def run(progress: Any) -> tuple[list[Any], nc.Broker]:
 
 def test_the_steps_of_work_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, _ = run(None)
-    monkeypatch.setattr("nearcast.broker.broker._CHUNK", 8)
+    monkeypatch.setattr("nearcast.broker.broker.CHUNK", 8)
     monkeypatch.setattr(in_turn, "PIECE", 3)
     calls: list[tuple[int, int | None]] = []
     in_steps, broker = run(lambda done, total: calls.append((done, total)))

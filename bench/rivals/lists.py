@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,6 +101,21 @@ def move_heads(old, heads):
 
 
 @kernel
+def enlarge(heads, at, rows, least, tally):
+    """Move a list to the end of the pool, twice as long; False if the pool has no room for it."""
+    room = max(least, 2 * heads[at].room)
+    start = tally[0]
+    if start + room > rows.size:
+        return False
+    for j in range(heads[at].n):
+        rows[start + j] = rows[heads[at].start + j]
+    tally[0] += room
+    tally[1] += heads[at].room
+    heads[at].start, heads[at].room = start, room
+    return True
+
+
+@kernel
 def append_rows(heads, keys, owners, source, rows, first, tally):
     """As `place_rows` from `first` on, where lists may be full: they move to the end of the pool, twice as long.
 
@@ -111,16 +127,8 @@ def append_rows(heads, keys, owners, source, rows, first, tally):
         if heads[at].key == NO_KEY:
             heads[at].key, heads[at].n, heads[at].room = keys[i], 0, 0
             tally[2] += 1
-        if heads[at].n == heads[at].room:
-            room = max(2, 2 * heads[at].room)
-            if tally[0] + room > rows.size:
-                return i
-            start = tally[0]
-            for j in range(heads[at].n):
-                rows[start + j] = rows[heads[at].start + j]
-            tally[0] += room
-            tally[1] += heads[at].room
-            heads[at].start, heads[at].room = start, room
+        if heads[at].n == heads[at].room and not enlarge(heads, at, rows, 2, tally):
+            return i
         rows[heads[at].start + heads[at].n] = source[owners[i]]
         heads[at].n += 1
     return keys.size
@@ -218,6 +226,18 @@ class Lists:
     @property
     def nbytes(self) -> int:
         return self._heads.nbytes + self._rows.nbytes
+
+
+def written_in_pieces(n: int, room: int, write: Callable[[int, Longs, Ints], tuple[int, int]]) -> tuple[Longs, Ints]:
+    """Keys of `n` entries, and whose they are: `write` says which entry it goes on with, and how many keys it wrote."""
+    parts: list[tuple[Longs, Ints]] = [(np.zeros(0, np.int64), np.zeros(0, np.int32))]
+    done = 0
+    while done < n:
+        keys, owners = np.empty(room, np.int64), np.empty(room, np.int32)
+        done, n_written = write(done, keys, owners)
+        parts.append((keys[:n_written], owners[:n_written]))
+    keys, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return keys, owners
 
 
 def _no_heads(n: int) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 
 from bench.rivals.cells import DEEPEST, level_of, pack
 from bench.rivals.clauses import SURE, Entries, first_clause
-from bench.rivals.lists import NO_KEY, NOT_THERE, Lists, claim_head, find_head
+from bench.rivals.lists import NO_KEY, NOT_THERE, Lists, claim_head, enlarge, find_head
 from bench.rivals.match import MATCHED, TOUCHED, VERIFIED, mark
 from nearcast.columns.arena import Array, Ints, Longs, record, with_room
 from nearcast.columns.message_table import MessageLayout
@@ -143,16 +143,8 @@ def append_live(heads, keys, owners, source, rows, messages, first, tally):
                     rows[kept] = rows[row]
                     kept += 1
             heads[at].n = kept - heads[at].start
-            if 2 * heads[at].n >= heads[at].room:
-                room = max(1, 2 * heads[at].room)
-                if tally[0] + room > rows.size:
-                    return i
-                start = tally[0]
-                for j in range(heads[at].n):
-                    rows[start + j] = rows[heads[at].start + j]
-                tally[0] += room
-                tally[1] += heads[at].room
-                heads[at].start, heads[at].room = start, room
+            if 2 * heads[at].n >= heads[at].room and not enlarge(heads, at, rows, 1, tally):
+                return i
         rows[heads[at].start + heads[at].n] = source[owners[i]]
         heads[at].n += 1
     return keys.size

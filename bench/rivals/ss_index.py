@@ -7,6 +7,7 @@ import numpy as np
 from bench.rivals.base import Filing
 from bench.rivals.cells import pack
 from bench.rivals.clauses import Entries
+from bench.rivals.lists import written_in_pieces
 from bench.rivals.live import GRID, GRID_SIDE, Levels, key_at
 from bench.rivals.moving import Moving
 from nearcast.columns.arena import Array, Ints, Longs, with_room
@@ -86,14 +87,13 @@ class Gridded(Filing):
     def _keys(self, entries: Entries, rows: Array, filing: bool) -> tuple[Longs, Ints]:
         if filing:
             self._know(entries.words)
-        parts: list[tuple[Longs, Ints]] = [(np.zeros(0, np.int64), np.zeros(0, np.int32))]
-        done, room = 0, 8 * entries.words.size + GRID_SIDE * GRID_SIDE
-        while done < entries.words.size:
-            keys, owners = np.empty(room, np.int64), np.empty(room, np.int32)
-            done, n = file_in_grid(done, entries.rows, entries.words, self._levels, keys, owners)
-            parts.append((keys[:n], owners[:n]))
-        keys, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return keys, owners
+        levels = self._levels
+
+        def write(done: int, keys: Longs, owners: Ints) -> tuple[int, int]:
+            done, n = file_in_grid(done, entries.rows, entries.words, levels, keys, owners)
+            return done, n
+
+        return written_in_pieces(entries.words.size, 8 * entries.words.size + GRID_SIDE * GRID_SIDE, write)
 
     def _know(self, words: Ints) -> None:
         n, n_terms = self._grids.size, self.context.vocabulary.idf.size

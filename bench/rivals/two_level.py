@@ -9,6 +9,7 @@ import numpy as np
 from bench.rivals.base import Filing
 from bench.rivals.cells import pack
 from bench.rivals.clauses import Entries
+from bench.rivals.lists import written_in_pieces
 from nearcast.columns.arena import Array, Ints, Longs, with_room
 from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import EngineContext
@@ -125,14 +126,13 @@ class TwoLevel(Filing):
     def _keys(self, entries: Entries, rows: Array, filing: bool) -> tuple[Longs, Ints]:
         if filing:
             self._open(entries.words)
-        parts: list[tuple[Longs, Ints]] = [(np.zeros(0, np.int64), np.zeros(0, np.int32))]
-        done, room = 0, 4 * entries.words.size + (1 << 2 * _FINEST)
-        while done < entries.words.size:
-            keys, owners = np.empty(room, np.int64), np.empty(room, np.int32)
-            done, n = file_in_grids(done, entries.rows, entries.words, self._grids, keys, owners)
-            parts.append((keys[:n], owners[:n]))
-        keys, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return keys, owners
+        levels = self._grids
+
+        def write(done: int, keys: Longs, owners: Ints) -> tuple[int, int]:
+            done, n = file_in_grids(done, entries.rows, entries.words, levels, keys, owners)
+            return done, n
+
+        return written_in_pieces(entries.words.size, 4 * entries.words.size + (1 << 2 * _FINEST), write)
 
     def _open(self, words: Ints) -> None:
         """Words that nothing was filed under so far get one list."""

@@ -19,8 +19,9 @@ _log = logging.getLogger("nearcast")
 class CompileProgress:
     """A bar that appears with the first kernel of a call that must be compiled, and goes when the call is over."""
 
-    def __init__(self) -> None:
+    def __init__(self, new_bar: Callable[[], Any] | None = None) -> None:
         self.n_compiled = 0
+        self._new_bar = new_bar or _new_bar
         self._bar: Any = None
         self._told = False
         self._note: Callable[[str], None] | None = None
@@ -37,7 +38,7 @@ class CompileProgress:
         if self._bar is not None:
             return
         if on_terminal() or (in_notebook() and find_spec("ipywidgets") is not None):
-            self._bar = _new_bar()
+            self._bar = self._new_bar()
             self._bar.start()
         elif not self._told:
             _log.info(TEXT)

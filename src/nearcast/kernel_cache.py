@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 
 from nearcast.compile_progress import PROGRESS
 
@@ -141,6 +141,25 @@ class _Impl(CompileResultCacheImpl):
     _locator_classes: list[type[object]] = [_Locator]  # noqa: RUF012  # Numba declares it so
 
 
+class _Files(IndexDataCacheFile):
+    """The files of one kernel; what is compiled is named by its key.
+
+    Numba counts names, so that of two processes that compile at the same time one could put its code under the name
+    that the other's index gives to something else.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keep what was compiled, then enter it into the index; if another process enters something, one is lost."""
+        name = f"{self._stem}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.nbc"
+        files: Any = super()  # which has no types
+        files._save_data(name, data)
+        files._save_index({**files._load_index(), key: name})
+
+    @property
+    def _stem(self) -> str:
+        return str(self._index_name).removesuffix(".nbi")
+
+
 class KernelCache(FunctionCache):
     """Numba's cache of one kernel, in the folder of its module."""
 
@@ -150,6 +169,7 @@ class KernelCache(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
         self._base: Any = super()  # which has no types
+        self._cache_file = _Files(self._cache_path, self._impl.filename_base, "")  # type: ignore[no-untyped-call]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """A file that is damaged, or cannot be read, counts as none: the kernel is compiled again."""

@@ -13,7 +13,7 @@ from nearcast.broker.vacuum import Vacuum
 
 
 def test_without_a_window_nothing_is_kept_but_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearcast.broker.vacuum._LEAST", 50)
+    monkeypatch.setattr("nearcast.broker.vacuum.LEAST", 50)
     broker = filled()
     assert broker.results("0") == broker.results("1") == []
     assert [id for id, _ in broker.results("2")] == ["0", "1"]
@@ -30,7 +30,7 @@ def test_without_a_window_nothing_is_kept_but_the_nearest(monkeypatch: pytest.Mo
 
 
 def test_words_that_nothing_holds_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearcast.broker.vacuum._LEAST", 50)
+    monkeypatch.setattr("nearcast.broker.vacuum.LEAST", 50)
     broker = nc.Broker(nc.Space((0, 0, 8, 8), metric="euclidean"), nc.Window(count=10))
     broker.subscribe("n", nc.Nearest(0, 0, "keep", k=2))
     broker.subscribe("w", nc.Within(nc.Box(0, 0, 8, 8), "keep AND NOT never"))
@@ -49,7 +49,7 @@ def test_words_of_subscriptions_that_come_and_go_are_forgotten(
     window: nc.Window | None, many: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once only messages and the clock had words swept, so that they grew without end while none came."""
-    monkeypatch.setattr("nearcast.broker.vacuum._LEAST", 50)
+    monkeypatch.setattr("nearcast.broker.vacuum.LEAST", 50)
     sweep_words, sweeps = Vacuum.sweep_words, []
 
     def counted(vacuum: Vacuum) -> None:

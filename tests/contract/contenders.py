@@ -11,11 +11,14 @@ from definitions import Ground
 from strategies import METHODS, Event, Seeded, Setting, StreamMaker, make_setting
 
 import nearcast as nc
+from nearcast.broker.engines import STANDARD
+from nearcast.engines.contract import EngineContext
 from nearcast.engines.exact import NEAREST, TOPK
 from nearcast.engines.nearest.aoiq import AoiqSettings
 from nearcast.engines.nearest.grid import GridSettings
 from nearcast.engines.nearest.settings import NearestSettings
 from nearcast.engines.oracle import KeptOracle, SimilarOracle, WithinOracle
+from nearcast.engines.parted import PartedEngine, Workers
 from nearcast.engines.similar import StampSettings
 from nearcast.engines.topk import SkypeSettings
 from nearcast.engines.within import ApTreeSettings
@@ -42,6 +45,12 @@ class Contender(NamedTuple):
         return f"{self.kind}-{self.name}"
 
 
+def in_parts(contender: Contender, n: int, table: Any, context: EngineContext) -> PartedEngine:
+    """The standard engine of a contender in `n` parts, which threads take."""
+    standard = STANDARD[Kind.of(contender.kind)].engine
+    return PartedEngine(partial(standard, settings=contender.choice), table, context, Workers(n))
+
+
 CONTENDERS = [
     Contender("within", "oracle", WithinOracle),
     Contender("within", "tree", ApTreeSettings()),
@@ -59,6 +68,12 @@ CONTENDERS = [
         "coarse",
         NearestSettings(AoiqSettings(words=1, height=3, update_ratio=1e-9), GridSettings(finest=2)),
     ),
+]
+IN_PARTS = {"small-tree": 2, "stamp": 3, "small-cells": 2, "coarse": 3}
+CONTENDERS += [
+    Contender(one.kind, f"{one.name}-in-{IN_PARTS[one.name]}", partial(in_parts, one, IN_PARTS[one.name]))
+    for one in CONTENDERS
+    if one.name in IN_PARTS
 ]
 DECAYS = (None, 0.001, None, 0.05, 0.5, 60.0)  # seconds, of TopK
 WHERES = (None, None, "kind = 'a'", "price < 10", "kind IN ('a', 'b') AND price >= 5", "NOT kind = 'c' OR price = 7")

@@ -36,6 +36,12 @@ every_notifier = pytest.mark.parametrize(
 )
 
 
+@pytest.fixture(autouse=True)
+def _no_call_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads take part in every call of an engine that has parts."""
+    monkeypatch.setattr("nearcast.engines.parted.engine._FEW", 0)
+
+
 def told(broker: nc.Broker, event: Event) -> tuple[list[Update], str | None]:
     """The updates of an event, and the field for which it was refused."""
     try:

@@ -14,7 +14,7 @@ from strategies import Event, Setting
 import nearcast as nc
 from fuzz.streams import Batch, crowd, cut, few, long
 from fuzz.tight import tightened
-from fuzz.ways import Answer, Compact, Handed, Restored, Singles, Whole, made
+from fuzz.ways import Answer, Compact, Handed, Restored, Shared, Singles, Whole, made
 
 MOST_SHOWN = 3000  # characters of a batch
 
@@ -87,6 +87,7 @@ class Comparison:
             "batches": Whole(self._made("batches"), form),
             "one by one": Singles(self._made("one by one")),
             "restored": Restored(self._made("restored"), other, folder, often, self._seed),
+            "in threads": Shared(self._made("in threads"), form, folder, 0.2, self._seed),
             "handed on": Handed([self._made("handed on") for _ in range(2)], folder, self._seed),
         }
 

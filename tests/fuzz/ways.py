@@ -163,8 +163,19 @@ class Restored(Whole):
     def take(self, batch: Batch) -> Answer:
         if self._pick.random() < self._often:
             self.broker.snapshot(self._path)
-            self.broker = type(self.broker).restore(self._path)
+            self.broker = self.again()
         return super().take(batch)
+
+    def again(self) -> nc.Broker:
+        """The broker that was written."""
+        return type(self.broker).restore(self._path)
+
+
+class Shared(Restored):
+    """The same with another number of threads each time."""
+
+    def again(self) -> nc.Broker:
+        return type(self.broker).restore(self._path, threads=self._pick.choice((1, 2, 3)))
 
 
 class Handed:

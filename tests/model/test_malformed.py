@@ -40,7 +40,7 @@ MARKS = [
 
 @pytest.fixture
 def unhinted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(malformed, "_hinted", False)
+    monkeypatch.setattr(malformed, "hinted", False)
 
 
 @pytest.mark.parametrize("make", QUERIES)

@@ -38,7 +38,7 @@ def test_as_one_by_one(batches: list[list[str | None]], analyzer: nc.Analyzer) -
 
 
 def test_the_table_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(analysis, "_MOST_KEPT", 2)
+    monkeypatch.setattr(analysis, "MOST_KEPT", 2)
     given_ = Analysis(ALL)
     for text in ("burning fires", "smoking the houses", "fires", "burned fires"):
         assert rows_of(given_.texts(tokenise(pa.array([text])))[0]) == [ALL.words(text)]

@@ -80,15 +80,17 @@ def test_links_do_not_pile_up() -> None:
 
 def test_words_behind_patterns() -> None:
     vocabulary = Vocabulary()
-    prefix, phrase, *_ = enter(vocabulary, ["ab*", '"b abc b"', "abd", "ab", "x"])
     patterns: Patterns = vocabulary.patterns
+    followers = [patterns.follow() for _ in range(2)]
+    prefix, phrase, *_ = enter(vocabulary, ["ab*", '"b abc b"', "abd", "ab", "x"])
     assert {vocabulary.word(int(term)) for term in patterns.words_with(prefix)} == {"ab", "abc", "abd"}
     assert [vocabulary.word(int(term)) for term in patterns.words_of(phrase)] == ["b", "abc", "b"]
     assert patterns.words_of(prefix).size == 0
     assert patterns.is_prefix(prefix)
     assert not patterns.is_prefix(phrase)
-    assert sorted(patterns.take_new().tolist()) == sorted([prefix, phrase])
-    assert patterns.take_new().size == 0
+    for follower in followers:
+        assert sorted(follower.take().tolist()) == sorted([prefix, phrase])
+        assert follower.take().size == 0
 
 
 def test_many_phrases() -> None:

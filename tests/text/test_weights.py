@@ -40,7 +40,7 @@ def judge(weights, rows):
 @settings(deadline=None)
 @given(st.lists(st.none() | TEXT | LIST, max_size=12), st.integers(1, 5))
 def test_fit_counts_the_texts_that_have_a_word(rows, size):
-    whole, weights_module._ROWS = weights_module._ROWS, size  # cut into several batches
+    whole, weights_module.ROWS = weights_module.ROWS, size  # cut into several batches
     try:
         texts = [row for row in rows if row is None or isinstance(row, str)]
         lists = [row for row in rows if not isinstance(row, str)]
@@ -51,7 +51,7 @@ def test_fit_counts_the_texts_that_have_a_word(rows, size):
             [row for row in lists if row is not None],
         )
     finally:
-        weights_module._ROWS = whole
+        weights_module.ROWS = whole
 
 
 def test_without_a_corpus_every_word_weighs_one():

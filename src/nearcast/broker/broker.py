@@ -11,12 +11,14 @@ import pyarrow as pa
 
 from nearcast.broker.ask.estimate import as_limit, too_broad, without
 from nearcast.broker.ask.questions import Questions
+from nearcast.broker.compile_ahead import COMPILE_AHEAD
 from nearcast.broker.engines import (
     EngineChoice,
     Table,
     check_choice,
     check_replacements,
     choice_of,
+    file_again,
     make_engines,
 )
 from nearcast.broker.guard import Guard, one_at_a_time
@@ -29,7 +31,7 @@ from nearcast.broker.rejects import ending, late_rows, new_ids_only, refusals
 from nearcast.broker.snapshots import snapshot
 from nearcast.broker.snapshots.engine_references import check_engines
 from nearcast.broker.snapshots.references import check_messages_and_subscriptions
-from nearcast.broker.snapshots.state import load_state, outline_of, state_of
+from nearcast.broker.snapshots.state import Outline, load_state, outline_of, state_of
 from nearcast.broker.snapshots.structure import check_structure
 from nearcast.broker.time_unit import TimeUnit
 from nearcast.broker.transfer import adopt_rows, check_copied, export_rows
@@ -43,9 +45,10 @@ from nearcast.columns.ids import id_type
 from nearcast.columns.subscription_tables import NOTHING_BEFORE, PointTable, WithinTable
 from nearcast.columns.updates import Updates
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, difference, entering, together
+from nearcast.engines.parted import MOST_THREADS, Workers
 from nearcast.errors import DuplicateId, InvalidInput, SnapshotError, UnknownId
 from nearcast.model.analyzer import Analyzer, as_analyzer
-from nearcast.model.checks import flag, is_a
+from nearcast.model.checks import flag, is_a, whole
 from nearcast.model.event import Move
 from nearcast.model.frames import size_of
 from nearcast.model.geojson import RegionValue
@@ -60,10 +63,11 @@ from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.weights import Weights, check_analyzer
 from nearcast.text.words import as_given
 from nearcast.window.live import LiveMessages, Steps
+from nearcast.window.passing import Passing
 from nearcast.window.window import Window
 from nearcast.work_progress import UNWATCHED, Progress, Work, watch
 
-_CHUNK = 4096  # messages taken in at a time
+CHUNK = 4096  # messages taken in at a time
 
 
 class Broker(Questions):
@@ -90,6 +94,9 @@ class Broker(Questions):
     max_matches_per_hour
         A subscription is refused whose `estimate` is more than this; None: all are taken.
 
+    threads
+        Cores that a call may use. Updates and their order are the same whatever it is.
+
     Examples
     --------
     >>> import nearcast as nc
@@ -108,6 +115,7 @@ class Broker(Questions):
         engines: EngineChoice | None = None,
         analyzer: Analyzer | None = None,
         max_matches_per_hour: float | None = None,
+        threads: int = 1,
     ) -> None:
         if not is_a(space, Space):
             raise InvalidInput("space", space, "must be a Space")
@@ -118,7 +126,8 @@ class Broker(Questions):
         self.analyzer = as_analyzer(analyzer)
         if weights is not None:
             check_analyzer(weights, self.analyzer)
-        chosen = check_choice(engines)
+        self._chosen = check_choice(engines)
+        self.threads = whole("threads", threads, 1, MOST_THREADS)
         self.max_matches_per_hour = as_limit(max_matches_per_hour, window)
         self._guard = Guard()
         self._time_unit = TimeUnit()
@@ -134,8 +143,10 @@ class Broker(Questions):
             Kind.TOPK: PointTable(self._vocabulary, Kind.TOPK),
             Kind.NEAREST: PointTable(self._vocabulary, Kind.NEAREST),
         }
-        self._engines = make_engines(chosen, self._tables, self._context)
+        self._passing = Passing(self._live, self._tables[Kind.NEAREST], self._tables[Kind.SIMILAR])
+        self._engines = make_engines(self._chosen, self._tables, self._context, Workers(self.threads))
         self._vacuum = Vacuum(self._context, self._tables, self._engines)
+        COMPILE_AHEAD.begin(space, window)
 
     @property
     def parts(self) -> Parts:
@@ -238,6 +249,8 @@ class Broker(Questions):
         slots = self._tables[kind].write(part.given, part.n_clauses, terms, numbers, since, part.where)
         self._registry.place(numbers, slots, part.given.expires)
         self._engines[kind].insert(slots)
+        if COMPILE_AHEAD.running:
+            COMPILE_AHEAD.tell(kind, self._tables[kind].rows[slots])
         found = self._fill(kind, slots[part.given.backfill], work)
         work.add(int(slots.size - part.given.backfill.sum()))
         if found.slots.size:
@@ -430,7 +443,7 @@ class Broker(Questions):
         if message.ts is not None:
             self._time_unit.look_at(message.ts)
         with self._guard.applying("update" if updating else "publish"):
-            steps = self._live.admit_one(message, updating)
+            steps = self._passing.admit(message) or self._live.admit_one(message, updating)
             return None if steps is None else self._take(steps, steps.rows)
 
     def _publish(self, messages: Any, updating: bool, work: Work = UNWATCHED, single: bool = False) -> Updates:
@@ -452,7 +465,7 @@ class Broker(Questions):
         late: list[Reject] = []
         at, n = 0, batch.x.size
         while at < n:
-            part = batch if n <= _CHUNK and at == 0 else batch.slice(at, min(at + _CHUNK, n))
+            part = batch if n <= CHUNK and at == 0 else batch.slice(at, min(at + CHUNK, n))
             steps, status = self._live.admit(part, updating)
             if status.any():  # mostly all are admitted
                 refused += refusals(part, status, self.window)
@@ -472,19 +485,23 @@ class Broker(Questions):
 
     def _take(self, steps: Steps, rows: Longs | None = None) -> Updates:
         """Let every engine see these events, which rows of a batch caused, then forget what ended."""
-        emitted = []
+        emitted, aided = [], COMPILE_AHEAD.running
         for kind, engine in self._engines.items():
+            if aided:
+                COMPILE_AHEAD.wait(kind)
             changes = engine.publish(steps)
             if changes.slots.size:
                 clocks = steps.clocks[changes.events] if engine.keeps_results else None
                 emitted.append((kind, self._in_order(kind, changes, clocks)))
+        if aided and rows is not None:
+            COMPILE_AHEAD.published()
         updates = self._updates(emitted, clocks=steps.clocks, rows=rows)
         ended = self._registry.ended(self._live.clock)
         if ended.size:
             updates.ended = self._registry.ids.to_arrow(ended).to_pylist()
             self._end(ended)
-        if self.window is None and not len(self._tables[Kind.NEAREST]):  # only these keep messages then
-            self._live.forget_arrivals(steps)
+        if not self._passing.end() and self.window is None and not len(self._tables[Kind.NEAREST]):
+            self._live.forget_arrivals(steps)  # only `Nearest` keep messages then
         self._live.release(steps)
         self._vacuum.sweep()
         return updates
@@ -536,13 +553,17 @@ class Broker(Questions):
         snapshot.write(path, self._state())
 
     def _state(self) -> State:
-        return state_of(self.space, self.window, self.analyzer, self.max_matches_per_hour, self.parts, self._vacuum)
+        outline = Outline(self.space, self.window, self.analyzer, self.max_matches_per_hour, self.threads)
+        return state_of(outline, self.parts, self._vacuum)
 
     @classmethod
-    def restore(cls, path: str | os.PathLike[str], engines: EngineChoice | None = None) -> Broker:
+    def restore(
+        cls, path: str | os.PathLike[str], engines: EngineChoice | None = None, threads: int | None = None
+    ) -> Broker:
         """The broker that was written; it goes on exactly as if it had never stopped.
 
-        Settings are part of the file. Engines that stood in for the standard ones must be given once more.
+        Settings are part of the file. Engines that stood in for the standard ones must be given once more. With
+        another number of `threads` than it was written with, subscriptions are filed, and results looked for, again.
 
         Raises
         ------
@@ -552,20 +573,31 @@ class Broker(Questions):
             If the file is not a snapshot, is damaged, has another format version, or does not hold a broker.
         """
         replacements = check_replacements(engines)
+        n = None if threads is None else whole("threads", threads, 1, MOST_THREADS)
         state = snapshot.read(path)
         try:
-            return cls._restored(state, replacements)
+            broker = cls._restored(state, replacements)
         except (MemoryError, OSError):
             raise
         except Exception as error:
             raise SnapshotError(f"{path} does not hold a broker: {error}") from error
+        if n is not None and n != broker.threads:
+            broker._share_among(n)
+        return broker
 
     @classmethod
     def _restored(cls, state: State, replacements: EngineChoice) -> Broker:
-        space, window, analyzer, limit = outline_of(state)
+        space, window, analyzer, limit, threads = outline_of(state)
         chosen = choice_of(state["settings"], replacements)
-        broker = cls(space, window, engines=chosen, analyzer=analyzer, max_matches_per_hour=limit)
+        broker = cls(
+            space, window, engines=chosen, analyzer=analyzer, max_matches_per_hour=limit, threads=threads
+        )  # fmt: skip
         check_structure(state, broker._state())
         check_engines(state, check_messages_and_subscriptions(state))
         load_state(state, broker.parts, broker._vacuum)
         return broker
+
+    def _share_among(self, threads: int) -> None:
+        """Let engines have as many parts as there are threads."""
+        self.threads = threads
+        file_again(self._engines, make_engines(self._chosen, self._tables, self._context, Workers(threads)))

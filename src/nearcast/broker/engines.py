@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 from nearcast.columns.arena import State
 from nearcast.columns.subscription_tables import PointTable, WithinTable
-from nearcast.engines.contract import Engine, EngineContext
+from nearcast.engines.contract import Engine, EngineContext, KeepsResults
 from nearcast.engines.nearest.engine import NearestEngine
 from nearcast.engines.nearest.settings import NearestSettings
+from nearcast.engines.parted import PartedEngine, Workers
 from nearcast.engines.similar import SimilarStamp, StampSettings
 from nearcast.engines.topk import SkypeSettings, TopKSkype
 from nearcast.engines.within import ApTreeSettings, WithinApTree
@@ -57,24 +59,49 @@ def check_choice(choice: EngineChoice | None) -> dict[Kind, Any]:
 
 
 def make_engines(
-    chosen: Mapping[Kind, Any], tables: Mapping[Kind, Table], context: EngineContext
+    chosen: Mapping[Kind, Any], tables: Mapping[Kind, Table], context: EngineContext, workers: Workers
 ) -> dict[Kind, Engine]:
-    """An engine for every kind: the standard one, with the settings that were chosen, or the one chosen instead."""
-    engines = {}
+    """An engine for every kind: the standard one, with the settings that were chosen, or the one chosen instead.
+
+    Standard ones have as many parts as there are workers.
+    """
+    engines: dict[Kind, Engine] = {}
     for kind, standard in STANDARD.items():
         value = chosen.get(kind, standard.settings())
         own = isinstance(value, standard.settings)
-        engines[kind] = standard.engine(tables[kind], context, value) if own else value(tables[kind], context)
+        make = partial(standard.engine, settings=value) if own else value
+        if own and workers.n > 1:
+            engines[kind] = PartedEngine(make, tables[kind], context, workers)
+        else:
+            engines[kind] = make(tables[kind], context)
     return engines
+
+
+def file_again(engines: dict[Kind, Engine], others: Mapping[Kind, Engine]) -> None:
+    """Let other engines, in which nothing is filed, stand in for standard ones: with the same results."""
+    for kind, engine in others.items():
+        if settings_of(kind, engine) is None:
+            continue
+        slots, live = engine.table.used_slots, engine.context.live
+        engine.insert(slots)
+        if engine.keeps_results and live.window is None:
+            before, after = (cast(KeepsResults, one) for one in (engines[kind], engine))
+            after.resume(slots, *before.kept(slots))
+        elif engine.keeps_results and len(live.table):
+            engine.fill(slots)
+        engines[kind] = engine
 
 
 def settings_state(engines: Mapping[Kind, Engine]) -> State:
     """The settings of all engines, for a snapshot; None for an engine that is not the standard one."""
-    found = {kind: getattr(engine, "settings", None) for kind, engine in engines.items()}
-    return {
-        kind.label: _plain(settings) if isinstance(settings, STANDARD[kind].settings) else None
-        for kind, settings in found.items()
-    }
+    found = {kind: settings_of(kind, engine) for kind, engine in engines.items()}
+    return {kind.label: None if settings is None else _plain(settings) for kind, settings in found.items()}
+
+
+def settings_of(kind: Kind, engine: Engine) -> Any:
+    """The settings of a standard engine; None of another."""
+    settings = getattr(engine, "settings", None)
+    return settings if isinstance(settings, STANDARD[kind].settings) else None
 
 
 def _plain(settings: Any) -> State:

@@ -11,7 +11,7 @@ from nearcast.columns.arena import State
 from nearcast.engines.contract import EngineContext, Engines, keeping
 from nearcast.model.kinds import Kind
 
-_LEAST = 4096  # words or messages not worth a sweep
+LEAST = 4096  # words or messages not worth a sweep
 
 
 class Vacuum:
@@ -32,7 +32,7 @@ class Vacuum:
         """Forget words that nothing holds and, without a window, messages that no result holds."""
         if self._live.window is None:
             self._sweep_messages()
-        if len(self._vocabulary) > 2 * self._n_terms + _LEAST:
+        if len(self._vocabulary) > 2 * self._n_terms + LEAST:
             self.sweep_words()
 
     def _sweep_messages(self) -> None:
@@ -42,7 +42,7 @@ class Vacuum:
             self._n_kept = 0
             return
         anybody = len(self._tables[Kind.NEAREST]) > 0  # without a window only these keep messages
-        if anybody and n <= 2 * self._n_kept + _LEAST:
+        if anybody and n <= 2 * self._n_kept + LEAST:
             return
         held = np.zeros(table.ids.keys.capacity, dtype=bool)
         if anybody:

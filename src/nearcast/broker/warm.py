@@ -1,8 +1,15 @@
-"""Compiles the kernels of query kinds ahead, by living through a few events of every sort in a throw-away broker."""
+"""Compiles the kernels of query kinds ahead, by living through a few events of every sort in a throw-away broker.
+
+As a program it does less, for a process that is about to publish (`compile_ahead.py`).
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 import tempfile
+import threading
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from nearcast.broker.broker import Broker
+from nearcast.broker.compile_ahead import COMPILE_AHEAD, claim, finish
 from nearcast.model.kinds import LABELS
 from nearcast.model.message import Message
 from nearcast.space.space import Space
@@ -34,6 +42,7 @@ _MANY = 600  # more subscriptions than one leaf or list holds, so that indexes s
 
 def compile_kernels(kinds: Collection[str] = LABELS) -> None:
     """Compile what these kinds need, unless that was done before."""
+    COMPILE_AHEAD.forbid()
     for metric, window in (
         ("euclidean", Window(count=400, age=10.0)),
         ("haversine", Window(count=90)),
@@ -95,3 +104,39 @@ def _messages(first: int) -> Iterator[Message]:
     for n in range(_MANY):
         fields = None if n % 5 == 4 else {"n": n % 3, "kind": "abc"[n % 3], "tags": ("a", "b")[: n % 3]}
         yield Message(first + n, n % 17 / 8, n % 19 / 9, "a é b c"[: 2 + n % 5], ts=first + n // 2, fields=fields)
+
+
+_IDLE_S = 30.0  # without a step, after which a program that compiles ahead ends
+_STEPS: dict[str, dict[str, Any]] = {
+    "within": _QUERIES[0],
+    "similar": _QUERIES[4],
+    "topk": _QUERIES[6],
+    "nearest-all": _QUERIES[7],
+    "nearest-any": _QUERIES[8],
+}
+
+
+def compile_steps(metric: str, window: Window | None, folder: Path) -> None:
+    """Compile what a first publish needs: for no subscriptions at once, for each sort of them when its line comes."""
+    space = Space((0, 0, 2, 2), metric)
+    Broker(space, window).publish([Message(n, n / 4, n / 4, "a b", ts=n) for n in range(2)])
+    while step := _next_step():
+        if claim(folder, step):
+            broker = Broker(space, window)
+            broker.subscribe_many([{"id": step, **_STEPS[step]}])
+            broker.publish([Message(n, n / 4, n / 4, "a b", ts=n) for n in (2, 3, 4)])
+            finish(folder, step)
+
+
+def _next_step() -> str:
+    idle = threading.Timer(_IDLE_S, os._exit, (0,))
+    idle.start()
+    try:
+        return sys.stdin.readline().strip()
+    finally:
+        idle.cancel()
+
+
+if __name__ == "__main__":
+    _metric, _life, _folder = json.loads(sys.argv[1])
+    compile_steps(_metric, None if _life is None else Window(*_life), Path(_folder))

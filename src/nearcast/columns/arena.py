@@ -13,8 +13,8 @@ Floats = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
 State = dict[str, Any]
 
-_FIRST_ROOM = 16
-_LARGE = 1 << 16  # entries; a larger array is not doubled, because what stays unused counts more than copying
+FIRST_ROOM = 16
+LARGE = 1 << 16  # entries; a larger array is not doubled, because what stays unused counts more than copying
 
 
 def record(*fields: tuple[str, str], packed: bool = False) -> np.dtype[Any]:
@@ -30,8 +30,8 @@ def with_room(array: Array, n: int) -> Array:
     """The array itself when it has `n` entries, else a copy of twice the size or, if that is large, an eighth more."""
     if n <= array.size:
         return array
-    more = array.size if array.size < _LARGE else array.size // 8
-    grown = np.zeros(max(n, array.size + more, _FIRST_ROOM), dtype=array.dtype)
+    more = array.size if array.size < LARGE else array.size // 8
+    grown = np.zeros(max(n, array.size + more, FIRST_ROOM), dtype=array.dtype)
     grown[: array.size] = array
     return grown
 
@@ -99,7 +99,7 @@ class Ragged:
     """Rows of different lengths in parallel pools; whoever owns a row keeps its start and length."""
 
     def __init__(self, **dtypes: npt.DTypeLike) -> None:
-        self.pools: dict[str, Array] = {name: np.zeros(_FIRST_ROOM, dtype=dtype) for name, dtype in dtypes.items()}
+        self.pools: dict[str, Array] = {name: np.zeros(FIRST_ROOM, dtype=dtype) for name, dtype in dtypes.items()}
         self.used = 0
         self.dead = 0
 
@@ -133,7 +133,7 @@ class Ragged:
         """Keep only these rows; returns their new starts."""
         where = ranges(starts, lengths)
         for name, pool in self.pools.items():
-            self.pools[name] = with_room(pool[where], _FIRST_ROOM)
+            self.pools[name] = with_room(pool[where], FIRST_ROOM)
         self.used, self.dead = where.size, 0
         return np.asarray(np.cumsum(lengths, dtype=np.int64) - lengths)
 
@@ -147,5 +147,5 @@ class Ragged:
     def load(self, state: State) -> None:
         self.dead = int(state["dead"])
         for name in self.pools:
-            self.pools[name] = with_room(state[name], _FIRST_ROOM)
+            self.pools[name] = with_room(state[name], FIRST_ROOM)
             self.used = state[name].size

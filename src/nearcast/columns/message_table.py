@@ -14,7 +14,7 @@ from nearcast.columns.pattern_rows import OrderLayout, PatternInput, expand_rows
 from nearcast.columns.times import FOREVER
 from nearcast.columns.tokens import Order
 from nearcast.jit import NEED_ROOM, kernel
-from nearcast.text.key_kernels import KeysLayout, replace_many, store_many
+from nearcast.text.key_kernels import KeysLayout, add_many, store_many
 from nearcast.text.one_text import N_DISTINCT, N_IN_ORDER, OneText, TextRoom
 from nearcast.text.vocabulary import Terms, Vocabulary
 from nearcast.text.words import Words
@@ -103,7 +103,7 @@ def store_message(
 ) -> Any:
     """Store a message whose text was encoded; returns its slot, or NEED_ROOM with nothing changed."""
     if unique:
-        done = replace_many(keys, key.data, key.starts, 0, key.near, key.number)
+        done = add_many(keys, key.data, key.starts, 0, key.near, True, key.number)
     else:
         done = store_many(keys, key.data, key.starts, 0, key.number)
     if done == 0:

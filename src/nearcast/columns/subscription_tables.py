@@ -153,6 +153,10 @@ class _Table:
         """All slots that hold a subscription."""
         return np.flatnonzero(self.numbers[: self.slots.capacity] >= 0).astype(np.int32)
 
+    def in_use(self, slots: Ints) -> Ints:
+        """Those of these slots that hold a subscription."""
+        return slots.compress(self.numbers[slots] >= 0)
+
     @property
     def nbytes(self) -> int:
         """Bytes in use; room ahead is never touched, so the system has not given it out yet."""

@@ -27,7 +27,7 @@ from nearcast.window.index.candidates import EVERY
 from nearcast.window.index.query import Moment
 
 _LOOSE = 1e-12  # how much a rearranged inequality is loosened before it filters
-_MOST_WORDS = 64  # that a prefix may stand for; with more, asking for all messages takes less
+MOST_WORDS = 64  # that a prefix may stand for; with more, asking for all messages takes less
 _EVERYWHERE = (-math.inf, -math.inf, math.inf, math.inf)
 
 Area = tuple[float, float, float, float]
@@ -65,7 +65,7 @@ def _rarest(positive: Ints, vocabulary: Vocabulary) -> list[int]:
     if vocabulary.analysis.analyzer.stemmer is not None:  # messages are found by stems
         return [EVERY]
     fewest = min((patterns.words_with(prefix) for prefix in prefixes), key=len)
-    return fewest.tolist() if fewest.size <= _MOST_WORDS else [EVERY]
+    return fewest.tolist() if fewest.size <= MOST_WORDS else [EVERY]
 
 
 def _words_of(patterns: Patterns, term: int) -> list[int]:

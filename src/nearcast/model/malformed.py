@@ -20,7 +20,7 @@ _QUOTED = re.compile(f"[{QUOTES}][^{QUOTES}]*[{QUOTES}]")
 # Operators in lower case between words, as Python's and as Arrow's regular expressions have them.
 LOWER_CASE = r"\S\s+(?:and|or|not|And|Or|Not)\s+\S"
 _LOWER_CASE = re.compile(LOWER_CASE)
-_hinted = False  # once in each process
+hinted = False  # once in each process
 
 
 def refuse_marks(keywords: str | Sequence[str], marks: re.Pattern[str] = _MARK) -> None:
@@ -47,14 +47,14 @@ def _why(mark: str) -> str:
 
 def wants_hint() -> bool:
     """Has nobody been told of operators in lower case yet?"""
-    return not _hinted
+    return not hinted
 
 
 def hint_at_operators(text: str) -> None:
     """Warn, once in each process, of an expression whose words are most likely meant as operators."""
-    global _hinted
-    if not _hinted and _LOWER_CASE.search(_QUOTED.sub('""', text)) is not None:
-        _hinted = True
+    global hinted
+    if not hinted and _LOWER_CASE.search(_QUOTED.sub('""', text)) is not None:
+        hinted = True
         warn(
             f"keywords {shown(text)} asks for messages with these words, and/or/not among them: operators are written "
             "AND, OR, NOT. This is said once"

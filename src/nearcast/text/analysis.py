@@ -16,7 +16,7 @@ from nearcast.text.key_table import Keys
 from nearcast.text.strings import Bytes, Starts
 from nearcast.text.words import Words
 
-_MOST_KEPT = 1 << 20  # words in a table, before it starts over
+MOST_KEPT = 1 << 20  # words in a table, before it starts over
 
 
 class FormsLayout(NamedTuple):
@@ -68,7 +68,7 @@ class _Table:
 
     def look_up(self, words: Words) -> tuple[Words, Words]:
         """The forms of words, and their surfaces; the same object if these are the same."""
-        if len(self._keys) > _MOST_KEPT:
+        if len(self._keys) > MOST_KEPT:
             self._start_over()
         numbers = self._keys.add_many(words.data, words.word_start)
         if self._keys.capacity > self._n_known:

@@ -145,30 +145,13 @@ def find_many(layout: KeysLayout, data: Bytes, starts: Starts, near: Starts, out
 
 
 @kernel
-def add_many(layout: KeysLayout, data: Bytes, starts: Starts, first: Whole, near: Starts, out: Numbers) -> int:
-    """Number the keys from `first` on, new ones too, and return the first that found no room, or their count."""
-    counters = layout.counters
-    for i in range(first, out.size):
-        if (i - first) % BLOCK == 0:
-            approach(layout, data, starts, i, near)
-        key_hash = near[(i - first) % BLOCK]
-        at = seek(layout, data, starts[i], starts[i + 1], key_hash)
-        if layout.slots[at] == EMPTY:
-            if 4 * (counters[HASHED] + 1) > 3 * layout.slots.size:
-                return i
-            number = write_one(layout, data, starts[i], starts[i + 1])
-            if number == NEED_ROOM:
-                return i
-            layout.slots[at] = key_hash << 32 | number
-            layout.entries[number]["hashed"] = 1
-            counters[HASHED] += 1
-        out[i] = layout.slots[at] & LOW
-    return out.size
+def add_many(
+    layout: KeysLayout, data: Bytes, starts: Starts, first: Whole, near: Starts, replaces: bool, out: Numbers
+) -> int:
+    """Number the keys from `first` on, and return the first that found no room, or their count.
 
-
-@kernel
-def replace_many(layout: KeysLayout, data: Bytes, starts: Starts, first: Whole, near: Starts, out: Numbers) -> int:
-    """Give each key from `first` on a new number, found instead of any that an equal key had; return as `add_many`."""
+    A known key has its number, or, if that `replaces` it, a new one that is found from now on.
+    """
     counters = layout.counters
     for i in range(first, out.size):
         if (i - first) % BLOCK == 0:
@@ -176,6 +159,9 @@ def replace_many(layout: KeysLayout, data: Bytes, starts: Starts, first: Whole, 
         key_hash = near[(i - first) % BLOCK]
         at = seek(layout, data, starts[i], starts[i + 1], key_hash)
         before = layout.slots[at]
+        if before != EMPTY and not replaces:
+            out[i] = before & LOW
+            continue
         if before == EMPTY and 4 * (counters[HASHED] + 1) > 3 * layout.slots.size:
             return i
         number = write_one(layout, data, starts[i], starts[i + 1])

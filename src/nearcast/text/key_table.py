@@ -30,14 +30,13 @@ from nearcast.text.key_kernels import (
     find_one,
     free_many,
     refile,
-    replace_many,
     store_many,
 )
 from nearcast.text.strings import Bytes, Starts, strings_to_arrow
 
 State = dict[str, Any]  # arrays by name, and plain integers
 
-_LEAST_DEAD = 4096  # bytes not worth compacting for
+LEAST_DEAD = 4096  # bytes not worth compacting for
 
 
 class Keys:
@@ -96,25 +95,22 @@ class Keys:
 
     def add_many(self, data: Bytes, starts: Starts) -> Numbers:
         """The number of each key; unknown keys are added, equal keys share one number."""
-        out = np.empty(len(starts) - 1, np.int32)
-        near = np.empty(BLOCK + 1, np.int64)
-        done = add_many(self.layout, data, starts, 0, near, out)
-        while done < len(out):
-            self.grow(int(starts[done + 1] - starts[done]))
-            done = add_many(self.layout, data, starts, done, near, out)
-        return out
+        return self._add(data, starts, False)
 
     def replace_many(self, data: Bytes, starts: Starts) -> Numbers:
         """A new number for each key, which is the one that is found from now on.
 
         Equal keys, from before or of this very call, can still be read and freed, but no longer be found.
         """
+        return self._add(data, starts, True)
+
+    def _add(self, data: Bytes, starts: Starts, replaces: bool) -> Numbers:
         out = np.empty(len(starts) - 1, np.int32)
         near = np.empty(BLOCK + 1, np.int64)
-        done = replace_many(self.layout, data, starts, 0, near, out)
+        done = add_many(self.layout, data, starts, 0, near, replaces, out)
         while done < len(out):
             self.grow(int(starts[done + 1] - starts[done]))
-            done = replace_many(self.layout, data, starts, done, near, out)
+            done = add_many(self.layout, data, starts, done, near, replaces, out)
         return out
 
     def store_many(self, data: Bytes, starts: Starts) -> Numbers:
@@ -132,7 +128,7 @@ class Keys:
         assert freed == len(numbers), "freed a number that holds no key"
         dead = int(self._counters[ARENA_DEAD])
         # A compaction walks all numbers: asking for a dead byte per number keeps its cost in step with the frees.
-        if dead > max(int(self._counters[ARENA_END]) // 2, _LEAST_DEAD, self.capacity):
+        if dead > max(int(self._counters[ARENA_END]) // 2, LEAST_DEAD, self.capacity):
             self._compact()
 
     def take(self, numbers: Numbers) -> tuple[Bytes, Starts]:

@@ -43,7 +43,7 @@ def encode_text(table: FoldTable, keys: KeysLayout, idf: npt.NDArray[np.float64]
         return _FAILED
     n = room.state[N_WORDS]
     words = Words(room.words.data, room.words.word_start[: n + 1], room.words.row_start)
-    if add_many(keys, words.data, words.word_start, 0, room.near, room.in_order[:n]) < n:
+    if add_many(keys, words.data, words.word_start, 0, room.near, False, room.in_order[:n]) < n:
         return _FAILED
     room.counts[N_NEW] = 0
     for i in range(n):

@@ -8,6 +8,7 @@ and what nobody asks for costs nothing. All of this follows from the keys alone:
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,8 +24,8 @@ from nearcast.text.strings import Bytes, Starts
 NOTHING = -1
 _WORD, _PREFIX, _PHRASE = 0, ord(PREFIX), ord(PHRASE)
 _SPACE = ord(" ")  # between the words of a phrase
-_LEAST_STEPS = 64  # room for steps
-_LEAST_LINKS = 4096  # links not worth being made again
+LEAST_STEPS = 64  # room for steps
+LEAST_LINKS = 4096  # links not worth being made again
 N_STATES, N_STEPS = range(2)  # positions in `counts`
 
 Enter = Callable[[Bytes, Starts], Numbers]
@@ -116,6 +117,18 @@ def find_patterns(
     return n_found
 
 
+class NewPatterns:
+    """Patterns that came since somebody asked last."""
+
+    def __init__(self) -> None:
+        self.came: list[Numbers] = []
+
+    def take(self) -> Numbers:
+        """Those that came since the last call."""
+        new, self.came = np.concatenate([np.zeros(0, np.int32), *self.came]), []
+        return new
+
+
 class Patterns:
     """The phrases and prefixes of a vocabulary.
 
@@ -125,7 +138,7 @@ class Patterns:
     def __init__(self, keys: Keys, enter: Enter) -> None:
         self._keys = keys
         self._enter = enter
-        self._new: list[Numbers] = []  # what `take_new` gives
+        self._followers: weakref.WeakSet[NewPatterns] = weakref.WeakSet()
         self._start_over()
 
     def _start_over(self) -> None:
@@ -135,7 +148,7 @@ class Patterns:
         self._words, self._word_start = none, np.zeros(1, np.int64)  # of phrases, one after another
         self._heads, self._firsts = none, none
         self._links, self._n_links, self._n_linked = np.zeros((0, 2), np.int32), 0, 0
-        self._steps, self._states = np.full(_LEAST_STEPS, NOTHING, np.int64), np.zeros(_LEAST_STEPS, np.int32)
+        self._steps, self._states = np.full(LEAST_STEPS, NOTHING, np.int64), np.zeros(LEAST_STEPS, np.int32)
         self._ends, self._counts = none, np.zeros(2, np.int64)
 
     def __len__(self) -> int:
@@ -152,10 +165,11 @@ class Patterns:
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.layout) if len(self) else 0
 
-    def take_new(self) -> Numbers:
-        """Patterns that came since the last call."""
-        new, self._new = np.concatenate([np.zeros(0, np.int32), *self._new]), []
-        return new
+    def follow(self) -> NewPatterns:
+        """What is told of all patterns that come from now on."""
+        follower = NewPatterns()
+        self._followers.add(follower)
+        return follower
 
     def added(self, terms: Numbers, data: Bytes, starts: Starts) -> None:
         """These terms are new, and these are their keys."""
@@ -168,16 +182,18 @@ class Patterns:
         self._add_prefixes(prefixes)
         self._add_phrases(phrases)
         if prefixes.size or phrases.size:
-            self._new += [prefixes, phrases]
+            for follower in self._followers:
+                follower.came += [prefixes, phrases]
 
     def freed(self, terms: Numbers) -> None:
         """These terms are free; their keys can no longer be read. The words of phrases are freed after them."""
         if not len(self):
             return
-        self._new = [new[~np.isin(new, terms)] for new in self._new]
+        for follower in self._followers:
+            follower.came = [new[~np.isin(new, terms)] for new in follower.came]
         stay = ~np.isin(self._phrases, terms)
         prefixes = self._prefixes[~np.isin(self._prefixes, terms)]
-        wasteful = self._n_links > 2 * self._n_linked + _LEAST_LINKS
+        wasteful = self._n_links > 2 * self._n_linked + LEAST_LINKS
         if stay.all() and prefixes.size == self._prefixes.size and not wasteful:
             self._heads[terms] = NOTHING
             return
@@ -192,7 +208,8 @@ class Patterns:
         self._start_over()
         numbers = self._keys.numbers()
         self.added(numbers, *self._keys.take(numbers))
-        self._new = []
+        for follower in self._followers:
+            follower.came = []
 
     def words_with(self, prefix: int) -> Numbers:
         """The words that start with a prefix."""

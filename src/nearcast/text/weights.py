@@ -24,7 +24,7 @@ from nearcast.text.key_table import Keys, State
 from nearcast.text.strings import Bytes, Starts, arrow_bytes
 from nearcast.text.words import Words, from_lists, tokenise
 
-_ROWS = 65_536  # texts counted at a time
+ROWS = 65_536  # texts counted at a time
 
 
 @kernel
@@ -165,12 +165,12 @@ class _Counts:
             raise InvalidInput("texts", texts, "must be many texts, not one")
         if is_a(texts, pa.Array | pa.ChunkedArray):
             texts = _plain(texts)
-            for start in range(0, len(texts), _ROWS):
-                rows = texts[start : start + _ROWS]
+            for start in range(0, len(texts), ROWS):
+                rows = texts[start : start + ROWS]
                 self.add(self._words_of_column(rows), len(rows) - rows.null_count)
             return
         left = _iterator(texts)
-        while batch := [_checked(text) for text in islice(left, _ROWS)]:
+        while batch := [_checked(text) for text in islice(left, ROWS)]:
             plain = [text for text in batch if isinstance(text, str)]
             lists = [text for text in batch if text is not None and not isinstance(text, str)]
             self.add(self._words_of_column(pa.array(plain, pa.large_string())), len(plain))

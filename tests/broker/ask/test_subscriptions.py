@@ -180,7 +180,7 @@ def test_nobody_is_subscribed() -> None:
 
 
 def test_more_than_are_written_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearcast.broker.ask.subscriptions._ROWS", 7)
+    monkeypatch.setattr("nearcast.broker.ask.subscriptions.ROWS", 7)
     queries: list[Query] = [
         nc.Nearest(n, n, "a") if n % 2 else nc.Within(nc.Box(0, 0, n, n), "b") for n in range(1, 40)
     ]

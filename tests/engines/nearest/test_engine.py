@@ -209,7 +209,7 @@ def test_lists_of_one_become_lists_of_two_in_a_pool_with_no_room(
     n: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """#19: room for one entry more was made again and again, where the first block of a list has two."""
-    monkeypatch.setattr(arena, "_FIRST_ROOM", 1)
+    monkeypatch.setattr(arena, "FIRST_ROOM", 1)
     broker = nc.Broker(nc.Space(PLANE, metric="euclidean"), nc.Window(count=9))
     broker.subscribe(0, nc.Nearest(1, 1, "fire", match="any"))
     broker.snapshot(tmp_path / "broker")

@@ -63,7 +63,7 @@ def test_pieces_hold_everything_once_and_end_between_times(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(seed)
-    monkeypatch.setattr("nearcast.spark.run.intake._RUN_ROWS", rng.choice((7, 50, 1_000)))
+    monkeypatch.setattr("nearcast.spark.run.intake.RUN_ROWS", rng.choice((7, 50, 1_000)))
     monkeypatch.setattr("nearcast.spark.run.file_rows.PIECE_ROWS", 5)
     rows: list[Any] = []
     for number in range(300):
@@ -140,7 +140,7 @@ def test_two_sources_go_forward_together_whoever_is_asked_first(tmp_path: Path) 
 
 
 def test_new_files_are_taken_oldest_first_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearcast.spark.run.intake._AT_ONCE", 250)
+    monkeypatch.setattr("nearcast.spark.run.intake.AT_ONCE", 250)
     for number in (3, 1, 2):
         write(tmp_path / "in" / f"{number}.jsonl", [message(number, n) for n in range(2)])
         time.sleep(0.01)

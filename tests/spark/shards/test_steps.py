@@ -84,7 +84,7 @@ class Cluster:
             mine = sorted(block for to, block in blocks if to in (shard, EVERYBODY))
             for _ in range(1 + (self.random.random() < 0.3)):
                 if self.random.random() < 0.3:
-                    steps._HELD.clear()
+                    steps.HELD.clear()
                 known = self.states.get(shard)
                 step = Step(spec, "q", self.batch, shard, None if known is None else ShardState.from_json(known))
                 told = [row for part in step.run([], mine) for row in part.to_pylist()]
@@ -159,12 +159,12 @@ def test_snapshots_beside_the_stream_do_not_show(tmp_path: Path, monkeypatch: py
     named = set()
     for told, asked in zip(cut(messages, n, 50_000), cut(controls, n, 50_000), strict=True):
         assert said_by(cluster.run(told, asked)) == one.take(told, asked)
-        for held in list(steps._HELD.values()):
+        for held in list(steps.HELD.values()):
             if held.writing is not None and cluster.random.random() < 0.7:
                 held.writing.wait()
         named |= {json.loads(state)["snapshot"] for state in cluster.states.values()}
     assert len(named - {None}) >= 3
-    for held in steps._HELD.values():
+    for held in steps.HELD.values():
         if held.writing is not None:
             held.writing.wait()
             assert held.writing.finished
@@ -173,13 +173,13 @@ def test_snapshots_beside_the_stream_do_not_show(tmp_path: Path, monkeypatch: py
 def test_a_snapshot_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "SMALL_BYTES", 0)
     cluster = Cluster(tmp_path, 1, seed=8)
-    steps._HELD.clear()
+    steps.HELD.clear()
     monkeypatch.setattr(cluster.random, "random", lambda: 1.0)  # nothing is lost
     messages = [row for row in messages_of(8, 300) if row["ts"] < 2**60]
     states = []
     for number, told in enumerate(cut(messages, 30, 50_000)):
         cluster.run(told, [])
-        (held,) = steps._HELD.values()
+        (held,) = steps.HELD.values()
         states.append(json.loads(cluster.states[0]))
         if held.writing is not None:
             if number < 12:
@@ -224,7 +224,7 @@ def test_states_of_other_versions_are_named(tmp_path: Path) -> None:
 def test_a_block_that_is_missing_is_named(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, 1)
     cluster.run(messages_of(1, 20), controls_of(1, 5, 100))
-    steps._HELD.clear()
+    steps.HELD.clear()
     for path in (tmp_path / "q" / "blocks").iterdir():
         path.unlink()
     with pytest.raises(SetupError, match=r"is not there\. Every host must see the same store"):

@@ -13,12 +13,12 @@ from nearcast.columns.encode_subscriptions import Keywords, columns_of, keyword_
 from nearcast.model.kinds import LABELS, Kind
 from nearcast.model.query import Subscription
 
-_ROWS = 65_536  # subscriptions written at a time
+ROWS = 65_536  # subscriptions written at a time
 
 
 def subscription_table(numbers: Ints, parts: Parts) -> pa.Table:
     """These subscriptions in this order, in the columnar form."""
-    pieces = [_piece(numbers[at : at + _ROWS], parts) for at in range(0, max(numbers.size, 1), _ROWS)]
+    pieces = [_piece(numbers[at : at + ROWS], parts) for at in range(0, max(numbers.size, 1), ROWS)]
     keywords = keyword_column([words for _, words in pieces])
     table = pa.concat_tables([columns for columns, _ in pieces])
     return table.add_column(2, "keywords", keywords)

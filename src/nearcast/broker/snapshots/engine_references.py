@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from nearcast.engines.blocks import N_CLASSES, USED, block_class, block_room, ch
 from nearcast.engines.kept.layout import FREE_WAITING, N_BUFFERED, N_FREE_WAITING, N_TAKEN, N_TOUCHED, N_WAITING
 from nearcast.engines.nearest.aoiq import layout as ordered
 from nearcast.engines.nearest.grid import layout as grids
+from nearcast.engines.parted import part_of
 from nearcast.engines.similar import layout as stamp
 from nearcast.engines.topk.dues import MOST_LEVEL
 from nearcast.engines.topk.layout import HIDDEN_BITS
@@ -26,17 +28,29 @@ _RANKS = 2**31
 
 def check_engines(state: State, known: Known) -> None:
     """Raise ValueError if anything that an engine keeps points outside of it."""
-    engines = state["engines"]
-    for kind in ("topk", "nearest"):
-        _check_results(kind, engines[kind]["results"], known)
-    for kind, name, check in (
-        ("topk", "index", _check_topk),
-        ("nearest", "all", _check_nearest),
-        ("similar", "index", _check_similar),
-        ("within", "tree", _check_within),
-    ):
-        if name in engines[kind]:  # an oracle has no index
-            check(engines[kind], known)
+    indexes = {
+        "topk": ("index", _check_topk),
+        "nearest": ("all", _check_nearest),
+        "similar": ("index", _check_similar),
+        "within": ("tree", _check_within),
+    }
+    for kind, (name, check) in indexes.items():
+        for engine, share in _parts(kind, state["engines"][kind], known):
+            if "results" in engine:
+                _check_results(kind, engine["results"], share)
+            if name in engine:  # an oracle has no index
+                check(engine, share)
+
+
+def _parts(kind: str, engine: State, known: Known) -> Iterator[tuple[State, Known]]:
+    """Every part of an engine, and which subscriptions it knows of; an engine that has no parts is one."""
+    if not all(name.isdigit() for name in engine):
+        yield engine, known
+        return
+    used = known.subscriptions[kind]
+    owners = part_of(np.arange(used.size), len(engine))
+    for part in range(len(engine)):
+        yield engine[str(part)], known._replace(subscriptions={kind: used & (owners == part)})
 
 
 def _end(used: Mask) -> int:

@@ -24,7 +24,7 @@ import numpy as np
 from nearcast.columns.arena import Array, State, record
 from nearcast.errors import SnapshotError, shown
 
-FORMAT = 14
+FORMAT = 15
 _MAGIC = b"nearcast snapshot\n"
 _ALIGN = 64  # bytes: every array starts on a cache line
 _LINE = 64  # bytes: the two lines before the manifest are shorter

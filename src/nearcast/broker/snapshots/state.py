@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from nearcast.broker.engines import settings_state
@@ -13,15 +15,25 @@ from nearcast.space.space import Space
 from nearcast.window.window import Window
 
 
-def state_of(
-    space: Space, window: Window | None, analyzer: Analyzer, limit: float | None, parts: Parts, vacuum: Vacuum
-) -> State:
+class Outline(NamedTuple):
+    """What a broker is made with, besides engines and weights."""
+
+    space: Space
+    window: Window | None
+    analyzer: Analyzer
+    limit: float | None  # matches an hour
+    threads: int
+
+
+def state_of(outline: Outline, parts: Parts, vacuum: Vacuum) -> State:
     """All that a snapshot must hold."""
+    space, window, analyzer, limit, threads = outline
     return {
         "space": {"bounds": np.array(space.bounds), "metric": space.metric, "max_distance": space.max_distance},
         "window": None if window is None else {"count": window.count, "age": window.age, "max_ahead": window.max_ahead},
         "analyzer": analyzer.state(),
         "max_matches_per_hour": -1.0 if limit is None else limit,
+        "threads": threads,
         "vocabulary": parts.context.vocabulary.state(),
         "live": parts.context.live.state(),
         "registry": parts.registry.state(),
@@ -32,14 +44,15 @@ def state_of(
     }
 
 
-def outline_of(state: State) -> tuple[Space, Window | None, Analyzer, float | None]:
-    """The space, the window, the analyzer and the limit that a broker of this state needs."""
+def outline_of(state: State) -> Outline:
+    """What a broker of this state needs."""
     space, window, limit = state["space"], state["window"], state["max_matches_per_hour"]
-    return (
+    return Outline(
         Space(space["bounds"].tolist(), space["metric"], space["max_distance"]),
         None if window is None else Window(**window),
         Analyzer(**state["analyzer"]),
         None if limit == -1.0 else limit,
+        state["threads"],
     )
 
 

@@ -7,6 +7,7 @@ of the right type and number of axes, and of the right size where that never cha
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def _check_array(value: Any, like: np.ndarray[Any, Any], at: str) -> None:
     require(isinstance(value, np.ndarray), f"{at} is no array")
     same_type = value.dtype == like.dtype and value.dtype.isalignedstruct == like.dtype.isalignedstruct
     require(same_type and value.ndim == like.ndim, f"{at} is another array")
-    grows = at in _ANY_SIZE or at.rsplit("/", 1)[-1].rsplit(".", 1)[-1] in _GROWING
+    grows = re.sub(r"/\d+/", "/", at) in _ANY_SIZE or at.rsplit("/", 1)[-1].rsplit(".", 1)[-1] in _GROWING
     if not grows:
         fits = all(n == m or m == 0 for n, m in zip(value.shape, like.shape, strict=True))
         require(fits, f"{at} has another size")

@@ -53,6 +53,7 @@ class WithinApTree:
         self.settings = settings or ApTreeSettings()
         self.tree = ApTree(table, context, self.settings)
         self.answers = MoveAnswers(self.tree)
+        self._new_patterns = context.vocabulary.patterns.follow()
         self._n_messages = 0
         self.room = new_match_room(4096 if self.tree.lists is not None else 0)
         self._frontier = new_frontier()
@@ -62,7 +63,7 @@ class WithinApTree:
     def insert(self, slots: Ints) -> None:
         tree = self.tree
         tree.order.ensure_terms(self.context.vocabulary.capacity)
-        tree.unrank(self.context.vocabulary.patterns.take_new())
+        tree.unrank(self._new_patterns.take())
         if slots.size > tree.n_entries:
             tree.build()
         else:
@@ -84,7 +85,7 @@ class WithinApTree:
             sequences = live.table.layout.rows["sequence"]
             held = self._match(steps.of_withdrawn(), -1, live.table)
             changes = net_matches(held, changes, self.table.rows["since"], sequences)
-        n_arrived = int((steps.arrivals >= 0).sum())
+        n_arrived = int(np.count_nonzero(steps.arrivals >= 0))
         self._n_messages += n_arrived
         tree.velocities.observe(n_arrived, 0, len(self.table))
         tree.maintain(steps.arrivals.size)
@@ -138,12 +139,12 @@ class WithinApTree:
         """Make room for all terms, and for all subscriptions once any has several clauses."""
         room = self.room
         n_stamps = self.table.slots.capacity if self.tree.n_entries > len(self.table) else 0
-        self._frontier = with_terms(self._frontier, self.tree.order.ranks.size)
-        self.room = room._replace(
-            dense=self.answers.search.dense(),
-            stamps=with_room(room.stamps, n_stamps),
-        )
-        return self.room
+        n_terms, dense = self.tree.order.ranks.size, self.answers.search.dense()
+        if 2 * n_terms > self._frontier.leads.size:
+            self._frontier = with_terms(self._frontier, n_terms)
+        if dense is not room.dense or n_stamps > room.stamps.size:
+            room = self.room = room._replace(dense=dense, stamps=with_room(room.stamps, n_stamps))
+        return room
 
     def fill(self, slots: Ints) -> Changes:
         return self.answers.fill(slots)

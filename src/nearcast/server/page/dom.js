@@ -14,6 +14,16 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** The sign of an update, to be seen or heard. */
+export function signMark(entered) {
+  return make(
+    "span",
+    { class: "sign" },
+    make("span", { "aria-hidden": "true" }, entered ? "+" : "\u2212"),
+    make("span", { class: "hidden" }, entered ? "entered" : "left"),
+  );
+}
+
 /** Call `work` once things have been calm for `ms`. */
 export function calmed(ms, work) {
   let timer = null;

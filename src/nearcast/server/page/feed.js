@@ -1,6 +1,6 @@
 // The feed: a list of the last updates. What enters slides in, what leaves fades; a screen reader gets a sum now and then.
 
-import { clockText, make, scoreText, textOf, throttled } from "./dom.js";
+import { clockText, make, scoreText, signMark, textOf, throttled } from "./dom.js";
 
 const SHOWN = 60;
 const SAY_MS = 5_000;
@@ -48,12 +48,7 @@ export class Feed {
     return make(
       "li",
       { class: `update ${entered ? "plus" : "minus"}` },
-      make(
-        "span",
-        { class: "sign" },
-        make("span", { "aria-hidden": "true" }, entered ? "+" : "\u2212"),
-        make("span", { class: "hidden" }, entered ? "entered" : "left"),
-      ),
+      signMark(entered),
       make("button", { type: "button", class: "who", onclick: () => this.#model.select(subscription) }, subscription),
       make(
         "button",

@@ -1,6 +1,6 @@
 // Replay: what a subscription heard, from the server's log, at 1 to 100 times the speed of its messages.
 
-import { $, clockText, make, scoreText, textOf } from "./dom.js";
+import { $, clockText, make, scoreText, signMark, textOf } from "./dom.js";
 
 const SHOWN = 40;
 const LONGEST_MS = 1_000; // between two updates on the screen: silence is cut short
@@ -152,12 +152,7 @@ export class Replay {
     return make(
       "li",
       { class: `update ${entered ? "plus" : "minus"}` },
-      make(
-        "span",
-        { class: "sign" },
-        make("span", { "aria-hidden": "true" }, entered ? "+" : "\u2212"),
-        make("span", { class: "hidden" }, entered ? "entered" : "left"),
-      ),
+      signMark(entered),
       make("span", { class: "said" }, message ? textOf(message) : `message ${id}`),
       make("small", {}, scoreText(kind, score, this.#model.setup.metric)),
     );

@@ -30,8 +30,8 @@ from nearcast.spark.shards.store import Store
 
 BATCH_ROWS = 200_000  # what a piece holds unless told otherwise
 _STRIDE = 4_096  # rows of a record batch of a run
-_RUN_ROWS = 500_000  # rows that are sorted at a time
-_AT_ONCE = 64 << 20  # bytes of files that one piece of a followed folder takes, or one file
+RUN_ROWS = 500_000  # rows that are sorted at a time
+AT_ONCE = 64 << 20  # bytes of files that one piece of a followed folder takes, or one file
 
 _FOUND = pa.schema(
     [
@@ -162,7 +162,7 @@ class Intakes:
         held: list[SourceFile] = []
         size = 0
         for file in sorted(files, key=lambda file: (file.changed_ns, file.path)):
-            if held and size + file.size > _AT_ONCE:
+            if held and size + file.size > AT_ONCE:
                 break
             held.append(file)
             size += file.size
@@ -198,7 +198,7 @@ def take(
 
 
 def write_runs(file: SourceFile, ids: IdTypes, store: Store, name: str, stride: int) -> Iterator[Run]:
-    """Sort the rows of a file by ts and write them to the store, some `_RUN_ROWS` at a time.
+    """Sort the rows of a file by ts and write them to the store, some `RUN_ROWS` at a time.
 
     `stride`: rows of a record batch.
     """
@@ -208,7 +208,7 @@ def write_runs(file: SourceFile, ids: IdTypes, store: Store, name: str, stride: 
     for side, table in read_file(file, SIDES, ids):
         held[side].append(table)
         rows[side] += table.num_rows
-        if rows[side] >= _RUN_ROWS:
+        if rows[side] >= RUN_ROWS:
             yield _write_run(pa.concat_tables(held[side]), side, store, f"{name}-{number}.arrow", stride)
             held[side], rows[side], number = [], 0, number + 1
     for side in SIDES:

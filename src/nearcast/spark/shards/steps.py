@@ -99,7 +99,7 @@ class _Held(NamedTuple):
     writing: Writing | None = None  # its next snapshot
 
 
-_HELD: dict[tuple[str, int], _Held] = {}  # by query and shard, in this process
+HELD: dict[tuple[str, int], _Held] = {}  # by query and shard, in this process
 
 
 class Step:
@@ -147,7 +147,7 @@ class Step:
         state = self._with_snapshot(shard, state)
         self._store.put(head_name(self._query, self._batch, self._index), state.to_json().encode())
         self.state = state
-        _HELD[self._query, self._index] = _Held(token, self._batch, shard, self._writing)
+        HELD[self._query, self._index] = _Held(token, self._batch, shard, self._writing)
 
     def _with_snapshot(self, shard: Shard, state: ShardState) -> ShardState:
         """The state with the snapshot that was finished meanwhile, if one was; begins another when it is time."""
@@ -171,14 +171,14 @@ class Step:
 
     def _shard(self) -> tuple[Shard, ShardState]:
         """The shard as it was after the batch before: held in memory, restored, or made of another number of shards."""
-        held = _HELD.pop((self._query, self._index), None)
+        held = HELD.pop((self._query, self._index), None)
         if held is not None and held.writing is not None:
             if self._before is not None and held.token == self._before.token:
                 self._writing = held.writing
             else:
                 held.writing.abandon()
-        for key in [key for key, one in _HELD.items() if key[0] == self._query and one.batch < self._batch - _KEPT]:
-            del _HELD[key]
+        for key in [key for key, one in HELD.items() if key[0] == self._query and one.batch < self._batch - _KEPT]:
+            del HELD[key]
         before = self._before
         latest = self._latest_heads(-1 if before is None else before.batch)
         if latest is not None:

@@ -56,6 +56,9 @@ _POOLS = {
 }
 
 
+_OWN = ("_dense", "_scratch", "_stack", "_term_state", "_found", "_n_builds", "_n_built", "_whole")  # of a follower
+
+
 class MessageIndex:
     """Live messages by word and place."""
 
@@ -257,8 +260,17 @@ class MessageIndex:
         self._whole = made
         return made
 
+    def follow(self, index: MessageIndex) -> None:
+        """Become what another index is now, but for scratch and counters: threads may ask both at the same time."""
+        self.__dict__.update({name: value for name, value in index.__dict__.items() if name not in _OWN})
+        if index._whole is None:
+            self._whole = None
+        else:
+            self._whole = self._whole or MessageIndex(self.space)
+            self._whole.follow(index._whole)
+
     def credit(self, other: MessageIndex) -> None:
-        """Add the work of an index that `for_many` gave to the counters of this one."""
+        """Add the work of a follower, or of an index that `for_many` gave, to the counters of this one."""
         if other is not self:
             self._scratch.work[:] += other._scratch.work
             self._n_builds += other._n_builds

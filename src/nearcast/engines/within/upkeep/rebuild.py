@@ -87,7 +87,7 @@ class Rebuild:
     def _collect(self, table: WithinTable, n_rows: int) -> None:
         rows = table.layout.rows
         slots = np.arange(self._cursor, min(self._cursor + n_rows, rows.size), dtype=np.int32)
-        slots = slots[table.numbers[slots] >= 0]
+        slots = table.in_use(slots)
         entries = self.order.entries(table, rows[slots], slots)
         self.builder.stack(self._n_rows + entries.size)[self._n_rows : self._n_rows + entries.size] = entries
         self._n_rows += entries.size
