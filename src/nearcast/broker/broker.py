@@ -30,7 +30,9 @@ from nearcast.broker.registry import Registry, ranks_of
 from nearcast.broker.rejects import ending, late_rows, new_ids_only, refusals
 from nearcast.broker.snapshots import snapshot
 from nearcast.broker.snapshots.engine_references import check_engines
+from nearcast.broker.snapshots.older import as_now, like_empty
 from nearcast.broker.snapshots.references import check_messages_and_subscriptions
+from nearcast.broker.snapshots.snapshot import Stored
 from nearcast.broker.snapshots.state import Outline, load_state, outline_of, state_of
 from nearcast.broker.snapshots.structure import check_structure
 from nearcast.broker.time_unit import TimeUnit
@@ -563,7 +565,8 @@ class Broker(Questions):
         """The broker that was written; it goes on exactly as if it had never stopped.
 
         Settings are part of the file. Engines that stood in for the standard ones must be given once more. With
-        another number of `threads` than it was written with, subscriptions are filed, and results looked for, again.
+        another number of `threads` than it was written with, or of an older format, subscriptions are filed, and
+        results looked for, again.
 
         Raises
         ------
@@ -574,9 +577,9 @@ class Broker(Questions):
         """
         replacements = check_replacements(engines)
         n = None if threads is None else whole("threads", threads, 1, MOST_THREADS)
-        state = snapshot.read(path)
+        stored = snapshot.read_stored(path)
         try:
-            broker = cls._restored(state, replacements)
+            broker = cls._restored(stored, replacements)
         except (MemoryError, OSError):
             raise
         except Exception as error:
@@ -586,13 +589,15 @@ class Broker(Questions):
         return broker
 
     @classmethod
-    def _restored(cls, state: State, replacements: EngineChoice) -> Broker:
+    def _restored(cls, stored: Stored, replacements: EngineChoice) -> Broker:
+        state = as_now(stored)
         space, window, analyzer, limit, threads = outline_of(state)
         chosen = choice_of(state["settings"], replacements)
         broker = cls(
             space, window, engines=chosen, analyzer=analyzer, max_matches_per_hour=limit, threads=threads
         )  # fmt: skip
-        check_structure(state, broker._state())
+        state, empty = like_empty(state, broker._state(), stored.format)
+        check_structure(state, empty)
         check_engines(state, check_messages_and_subscriptions(state))
         load_state(state, broker.parts, broker._vacuum)
         return broker
