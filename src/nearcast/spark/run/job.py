@@ -41,7 +41,7 @@ from nearcast.spark.shards.repartition import repartition
 from nearcast.spark.shards.store import Store
 from nearcast.spark.shards.sweep import sweep
 from nearcast.spark.sources import is_stream, options_of, register
-from nearcast.spark.spec import spec_of
+from nearcast.spark.spec import spec_of, task_cpus
 from nearcast.spark.stream import COUNTS, packed_answers
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ class Options:
     shards
         Into how many parts subscriptions are split. When None, what the checkpoint has, or `default_shards`. Another
         number than the checkpoint has changes it.
+    threads
+        How many cores each shard uses; as many as Spark gives to a task when None.
     partition
         How subscriptions are split at the start: ``"dkm"``, ``"keyword"``, ``"space"`` or ``"hash"``.
     balance, balance_after
@@ -103,6 +105,7 @@ class Options:
     analyzer: nc.Analyzer = PLAIN_RULE
     corpus: tuple[Input, ...] = ()
     shards: int | None = None
+    threads: int | None = None
     partition: str = "dkm"
     balance: float = BALANCE
     balance_after: float = BALANCE_AFTER_S
@@ -269,7 +272,7 @@ class _Job:
         told, asked = (LongType() if kind == "bigint" else StringType() for kind in pieces.ids)
         spec = spec_of(
             options.space, options.window, weights, self._settings.n_shards, self._store, asked, told,
-            analyzer=options.analyzer, placed=True,
+            analyzer=options.analyzer, placed=True, threads=options.threads or task_cpus(spark),
         )  # fmt: skip
         spec = replace(spec, snapshot_every=options.snapshot_every)
         packed = pieces.packed(spec)
