@@ -239,6 +239,16 @@ def test_states_of_other_versions_are_named(tmp_path: Path) -> None:
         ShardState.from_json('{"form')
 
 
+def test_places_that_are_damaged_are_named(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, 1)
+    while not (places := list(tmp_path.glob("q/snapshots/*-places"))):
+        cluster.run([], controls_of(cluster.batch + 2, 3, 100))
+    steps.HELD.clear()
+    places[0].write_bytes(b"nearcast")
+    with pytest.raises(SetupError, match=r"-places cannot be used .*Put it back from a copy"):
+        cluster.run(messages_of(1, 20), [])
+
+
 def test_a_block_that_is_missing_is_named(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, 1)
     cluster.run(messages_of(1, 20), controls_of(1, 5, 100))
