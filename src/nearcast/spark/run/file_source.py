@@ -29,14 +29,12 @@ from pyspark.sql.streaming.datasource import (
 
 from nearcast.spark.run.file_rows import MESSAGES, SIDES, IdTypes, SourceFile, columns_of, read_file
 from nearcast.spark.run.files import Frames, Input, find_files, id_types
-from nearcast.spark.run.intake import BATCH_ROWS, Intakes, Part, files_of, parts_of, read_part, take
+from nearcast.spark.run.intake import BATCH_ROWS, Intakes, Part, dealt, files_of, parts_of, read_part, take
 from nearcast.spark.shards.fanout import CONTROLS as CONTROL_ROWS
 from nearcast.spark.shards.fanout import MESSAGES as MESSAGE_ROWS
 from nearcast.spark.shards.fanout import Batches, packed_rows
 from nearcast.spark.shards.store import Store
 from nearcast.spark.spec import Spec
-
-_TASKS = 8  # that read one piece, at most
 
 
 class PieceSource(DataSource):
@@ -72,6 +70,7 @@ class PieceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._inputs = [Input(*given) for given in json.loads(options["follow"])]
         self._without = json.loads(options["without"])
         self._turn = Path(options["turn"])
+        self._tasks = int(options["tasks"])
         self._intakes: Intakes | None = None
         self._end: int | None = None
 
@@ -118,13 +117,15 @@ class PieceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """The parts of pieces, for a few tasks."""
         known = self._known()
-        parts: list[str] = []
+        parts: list[Part] = []
+        files: list[SourceFile] = []
         for piece in range(start["piece"], end["piece"]):
             taken = known.at(piece)
-            parts += [json.dumps(part) for part in parts_of(taken, piece, self.side)]
-            parts += [json.dumps(file) for file in files_of(taken, self.side)]
-        n = min(_TASKS, len(parts))
-        return [PiecePartition(parts[i::n]) for i in range(n)]
+            parts += parts_of(taken, piece, self.side)
+            files += files_of(taken, self.side)
+        n_files = min(self._tasks, len(files))
+        given = [*dealt(parts, self._tasks), *(files[i::n_files] for i in range(n_files))]
+        return [PiecePartition([json.dumps(one) for one in task]) for task in given]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The names of some parts."""
@@ -232,7 +233,7 @@ def stream_pieces(
         turn = Path(tempfile.mkdtemp(prefix="nearcast-")) / "turn"
     options = {
         "store": store, "turn": os.fspath(turn), "follow": json.dumps(inputs if follow else []),
-        "without": json.dumps(list(without)),
+        "without": json.dumps(list(without)), "tasks": str(spark.sparkContext.defaultParallelism),
     }  # fmt: skip
     made = (spark.readStream.format(PieceSource.name()).options(**options, side=side).load() for side in SIDES)
     return Pieces(Frames(*made), ids, store, taking)
