@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TASK_FAILURES = 8  # attempts of one task before the run gives up
 _EXECUTOR_MB = 1024
-_OWN = "NEARCAST_SHARD"  # a variable of the environment of workers that hold shards: it sets them apart
+_OWN = "WORKERS_OF"  # a variable of the environment of workers that hold shards: it sets them apart
 # Java does little here but start: the simple compiler and collector take 25 s of processor time for a small run, the
 # default ones 43 s (2026-11, two busy cores).
 _SMALL_JAVA = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -52,7 +52,7 @@ def own_workers(spark: SparkSession) -> Iterator[None]:
     meeting costs a restore. With workers of its own there is only one that can be idle.
     """
     environment = spark.sparkContext.environment
-    environment[_OWN] = "1"
+    environment[_OWN] = "shards"
     try:
         yield
     finally:

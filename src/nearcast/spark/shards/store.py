@@ -191,7 +191,7 @@ class Store:
             shutil.copyfileobj(file, stream, _COPIED)
 
     def get_snapshot(self, name: str, threads: int = 1) -> nc.Broker:
-        """The broker that was written, with so many threads; its arrays are read when they are needed.
+        """The broker that was written, with this number of threads; its arrays are read when they are needed.
 
         Raises
         ------
