@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from bench.cases.messages import Stream, batches
+from bench.cases.messages import S1M, Stream, batches
 from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from bench.judge import same_score
 from nearcast import Broker, Weights, Window
 from nearcast.engines.exact import NEAREST, TOPK
 from nearcast.engines.oracle import KeptOracle, SimilarOracle, WithinOracle
-from nearcast.workload import subscriptions
+from nearcast.workload import s1m, subscriptions
 
 _BATCH = 1000
 _CORPUS = 100_000
@@ -49,15 +50,19 @@ class Changing(Case):
         take = self.broker.update if sizes["loaded"] == "update" else self.broker.publish
         for batch in batches(first, 16 * _BATCH):
             take(batch)
-        source, bounds = subscriptions.Source.of(first.slice(0, _SOURCE)), self.stream.space.bounds
-        k = sizes["k"]
-        own = {"topk": {"k": k}, "within": {}}.get(sizes["kind"], {"k": (k, k)})
-        n, shares = sizes["subscriptions"], {sizes["kind"]: 1.0}
-        self.registered = list(subscriptions.mixed(source, n, self.seed, shares=shares, bounds=bounds, **own))
+        self.registered = list(self.asked(subscriptions.Source.of(first.slice(0, _SOURCE))))
         for table in self.registered:
             rejects = self.broker.subscribe_many(table).rejects
             if rejects:
                 raise WrongAnswer(f"a subscription was refused: {rejects[0]}")
+
+    def asked(self, source: subscriptions.Source) -> Iterable[pa.Table]:
+        """Tables of all subscriptions; those of `s1m` are its own."""
+        n, kind, k = self.sizes["subscriptions"], self.sizes["kind"], self.sizes["k"]
+        if self.sizes["messages"] == S1M:
+            return s1m.subscriptions(n, self.seed)
+        own = {"topk": {"k": k}, "within": {}}.get(kind, {"k": (k, k)})
+        return subscriptions.mixed(source, n, self.seed, shares={kind: 1.0}, bounds=self.stream.space.bounds, **own)
 
     def changes(self, n: int) -> pa.Table:
         """New versions of `n` messages."""

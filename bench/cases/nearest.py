@@ -74,7 +74,8 @@ class Watching(Case):
 
     With `live`, this many messages live, and twice as many were published before; without it there is no window, and
     `before` messages were. Rivals take over from our own engine after that. Messages for all words lie a little off the
-    places that they were drawn from, as in CkQST 4.1. Of each result `keep` says what is kept: by "cost", "k", "2k".
+    places that they were drawn from, as in CkQST 4.1. `keep` says how many of each
+    result are kept: by "cost" or "range", or "k", "2k".
     """
 
     unit = "messages"
@@ -108,7 +109,7 @@ class Watching(Case):
         fields = {"words": "m", "height": "height", "update_ratio": "theta"}
         aoiq = AoiqSettings(**{field: self.sizes[key] for field, key in fields.items() if key in self.sizes})
         grid = GridSettings(finest=0 if name == "boxed" else self.sizes.get("finest"))
-        strategy, share = {"cost": ("cost", 0.0), "k": ("kmax", 1.0), "2k": ("kmax", 2.0)}[
+        strategy, share = {"cost": ("cost", 0.0), "range": ("range", 0.0), "k": ("kmax", 1.0), "2k": ("kmax", 2.0)}[
             self.sizes.get("keep", "cost")
         ]
         return NearestSettings(aoiq, grid, strategy, share)

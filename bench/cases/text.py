@@ -1,4 +1,4 @@
-"""Texts to terms: the columnar path, and a plain Python loop to compare it with."""
+"""Texts to terms: the columnar path, with an analyzer or without, and a plain Python loop to compare it with."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ import pyarrow as pa
 from bench.cases.messages import Stream
 from bench.figure import Case, Counts, Stopwatch, WrongAnswer
 from bench.judge import bag_of
+from nearcast.columns.tokens import encode
+from nearcast.model.analyzer import PLAIN_RULE, Analyzer
 from nearcast.model.words import words_of
-from nearcast.text.vocabulary import Vocabulary
+from nearcast.text.vocabulary import Terms, Vocabulary
 from nearcast.text.words import tokenise
+
+_ANALYZERS = {"plain": PLAIN_RULE, "all": Analyzer("english", "english", "fold", "bigrams")}
 
 Row = list[tuple[str, int]]  # distinct words of a text in the order of their UTF-8 bytes, and their counts
 
@@ -34,10 +38,14 @@ class Texts(Case):
     def check(self) -> int:
         rows = self.rows(self.sample)
         for text, row in zip(self.sample.to_pylist(), rows, strict=True):
-            expected = sorted(bag_of(text).items(), key=lambda pair: pair[0].encode())
+            expected = sorted(self.bag(text).items(), key=lambda pair: pair[0].encode())
             if row != expected:
                 raise WrongAnswer(f"{text!r}: {row}, but right is {expected}")
         return len(rows)
+
+    def bag(self, text: str) -> Counter[str]:
+        """The words of a text, by the rule of one text."""
+        return Counter(bag_of(text))
 
     @abstractmethod
     def rows(self, column: pa.Array) -> list[Row]:
@@ -53,7 +61,10 @@ class Encode(Texts):
         self.n_entries = 0
 
     def rows(self, column: pa.Array) -> list[Row]:
-        terms = self.vocabulary.encode(tokenise(column))
+        return self.spelled(self.vocabulary.encode(tokenise(column)))
+
+    def spelled(self, terms: Terms) -> list[Row]:
+        """The words of terms."""
         starts, words = terms.row_start.tolist(), [self.vocabulary.word(term) for term in terms.terms.tolist()]
         pairs = list(zip(words, terms.counts.tolist(), strict=True))
         return [pairs[lo:hi] for lo, hi in pairwise(starts)]
@@ -66,6 +77,26 @@ class Encode(Texts):
 
     def counts(self) -> Counts:
         return {"entries": self.n_entries, "words": len(self.vocabulary), "vocabulary_bytes": self.vocabulary.nbytes}
+
+
+class Analyse(Encode):
+    """What a broker does with texts: their words by the `analyzer`, "plain" or "all", as terms, and in their order."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.vocabulary = Vocabulary(analyzer=_ANALYZERS[self.sizes["analyzer"]])
+
+    def bag(self, text: str) -> Counter[str]:
+        return Counter(self.vocabulary.analysis.analyzer.words(text))
+
+    def rows(self, column: pa.Array) -> list[Row]:
+        return self.spelled(encode(column, None, self.vocabulary)[0])
+
+    def repeat(self, watch: Stopwatch) -> int:
+        with watch:
+            for batch in self.batches:
+                self.n_entries += encode(batch, None, self.vocabulary)[0].terms.size
+        return self.n_rows
 
 
 class PythonLoop(Texts):

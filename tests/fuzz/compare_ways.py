@@ -12,6 +12,7 @@ from definitions import Refused
 from strategies import Event, Setting
 
 import nearcast as nc
+from fuzz.stored import stored
 from fuzz.streams import Batch, crowd, cut, few, long
 from fuzz.tight import tightened
 from fuzz.ways import Answer, Compact, Handed, Restored, Shared, Singles, Whole, made
@@ -35,6 +36,12 @@ def long_round(seed: int) -> None:
     """Thousands of events, judged like a crowd."""
     setting, events = long(seed)
     Comparison(setting, events, seed, Whole(made(Judge, setting))).run()
+
+
+def stored_round(seed: int) -> None:
+    """Words and places of data beside the project, judged by the definitions."""
+    setting, events = stored(seed)
+    Comparison(setting, events, seed, Defined(setting)).run()
 
 
 class Defined(Singles):

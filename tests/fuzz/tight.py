@@ -19,7 +19,7 @@ TIGHT: dict[str, Any] = {
     "engines.kept.engine._FIRST_FOUND": 1,
     "engines.kept.engine._LONG": 2,
     "engines.kept.engine._SWEPT": 1,
-    "engines.nearest.engine._PAIRS": 1,
+    "engines.nearest.engine._KEYS": 1,
     "engines.nearest.engine._MOST_EVENTS": 2,
     "engines.nearest.aoiq.tree._LEAST": 2,
     "engines.nearest.aoiq.tree._MEMORY": 20,

@@ -582,7 +582,8 @@ class Broker(Questions):
         except Exception as error:
             raise SnapshotError(f"{path} does not hold a broker: {error}") from error
         if n is not None and n != broker.threads:
-            broker._share_among(n)
+            broker.threads, own = n, (broker._tables, broker._context, Workers(n))
+            file_again(broker._engines, make_engines(broker._chosen, *own))
         return broker
 
     @classmethod
@@ -593,8 +594,3 @@ class Broker(Questions):
         broker = cls(space, window, engines=chosen, analyzer=rule, max_matches_per_hour=limit, threads=n)
         check_and_load(stored._replace(state=state), broker._state(), broker.parts, broker._vacuum)
         return broker
-
-    def _share_among(self, threads: int) -> None:
-        """Let engines have as many parts as there are threads."""
-        self.threads = threads
-        file_again(self._engines, make_engines(self._chosen, self._tables, self._context, Workers(threads)))

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+from nearcast.broker.in_turn import in_pieces
 from nearcast.columns.arena import State
 from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.engines.contract import Engine, EngineContext, KeepsResults
@@ -18,6 +19,7 @@ from nearcast.engines.topk import SkypeSettings, TopKSkype
 from nearcast.engines.within import ApTreeSettings, WithinApTree
 from nearcast.errors import InvalidInput
 from nearcast.model.kinds import LABELS, Kind
+from nearcast.work_progress import UNWATCHED
 
 Table = WithinTable | PointTable
 EngineSettings = ApTreeSettings | StampSettings | SkypeSettings | NearestSettings
@@ -88,7 +90,8 @@ def file_again(engines: dict[Kind, Engine], others: Mapping[Kind, Engine]) -> No
             before, after = (cast(KeepsResults, one) for one in (engines[kind], engine))
             after.resume(slots, *before.kept(slots))
         elif engine.keeps_results and len(live.table):
-            engine.fill(slots)
+            for some in in_pieces(slots, UNWATCHED):
+                engine.fill(some)
         engines[kind] = engine
 
 

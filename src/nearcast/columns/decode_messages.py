@@ -208,8 +208,10 @@ def _from_table(table: pa.Table, space: Space, expected: str | None, spelled: Sp
         good[:] = False
     elif pa.types.is_uint64(ids.type):
         good &= pc.fill_null(pc.less_equal(ids, pa.scalar(FOREVER, pa.uint64())), False).to_numpy(zero_copy_only=False)
-    fields, sound = from_arrow(column("fields"))
-    good &= sound
+    fields = None
+    if "fields" in table.column_names:
+        fields, sound = from_arrow(column("fields"))
+        good &= sound
     rows = np.flatnonzero(good)
     rejects = []
     if rows.size < n:
@@ -272,8 +274,8 @@ def _filled(column: pa.Array, missing: float) -> Array:
     return full.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def encode_batch(batch: MessageBatch, vocabulary: Vocabulary) -> tuple[Terms, Order]:
-    """The words of a batch as term rows, and in their order; each message has either a text or keywords."""
+def encode_batch(batch: MessageBatch, vocabulary: Vocabulary, ordered: bool = True) -> tuple[Terms, Order]:
+    """The words of a batch as term rows, and in their order if asked; each message has either a text or keywords."""
     if batch.spelled is not None:
-        return encode_spelled(batch.spelled, vocabulary)
-    return encode(batch.texts, batch.keywords, vocabulary)
+        return encode_spelled(batch.spelled, vocabulary, ordered)
+    return encode(batch.texts, batch.keywords, vocabulary, ordered)

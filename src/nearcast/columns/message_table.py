@@ -156,6 +156,11 @@ class MessageTable:
         return len(self.ids.keys)
 
     @property
+    def keeps_order(self) -> bool:
+        """Is the order of words kept? Without a window only the phrases that there are may ask for it."""
+        return self._unique_ids or len(self.vocabulary.patterns) > 0
+
+    @property
     def pattern_input(self) -> PatternInput:
         """What kernels find the phrases and prefixes of stored messages with; ask again after every change."""
         patterns = self.vocabulary.patterns
@@ -218,9 +223,7 @@ class MessageTable:
         self.ids.type = self.ids.type or batch.id_type
         slots = self.ids.replace_many(ids) if self._unique_ids else self.ids.store_many(ids)
         self._make_room()
-        surfaces = {"surfaces": order.surfaces} if self._stems else {}
-        self._order_rows["start"][slots] = self._order.append(np.abs(order.lengths), order=order.terms, **surfaces)
-        self._order_rows["n"][slots] = order.lengths
+        self._store_order(slots, order)
         rows = np.zeros(chosen.size, dtype=MESSAGE)
         rows["sequence"], rows["x"], rows["y"] = sequences, batch.x[chosen], batch.y[chosen]
         rows["ts"], rows["expires_at"], rows["n_terms"] = ts, expires_at, n_terms
@@ -233,10 +236,16 @@ class MessageTable:
             self._fields.store(slots, fields, self.ids.keys.capacity)
         return slots
 
+    def _store_order(self, slots: Ints, order: Order) -> None:
+        surfaces = {"surfaces": order.surfaces} if self._stems else {}
+        starts = self._order.append(np.abs(order.lengths), order=order.terms, **surfaces) if order.terms.size else 0
+        self._order_rows["start"][slots], self._order_rows["n"][slots] = starts, order.lengths
+
     def store_one(self, x: float, y: float, sequence: int, ts: int, expires_at: int) -> int:
         """Store a message whose id was just spelled, and whose text was just encoded; returns its slot."""
         room = self.one_text.room
-        n_order, n_terms = int(room.counts[N_IN_ORDER]), int(room.counts[N_DISTINCT])
+        n_order = int(room.counts[N_IN_ORDER]) if self.keeps_order else 0
+        n_terms = int(room.counts[N_DISTINCT])
         words, order = self._words, self._order
         words.make_room(n_terms)
         order.make_room(n_order)

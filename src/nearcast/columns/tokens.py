@@ -99,10 +99,12 @@ def places_in_rows(terms: Terms, order: Order) -> Ints:
     return np.where(np.repeat(order.lengths, lengths) < 0, ~places, places)
 
 
-def encode_spelled(spelled: Spelled, vocabulary: Vocabulary) -> tuple[Terms, Order]:
+def encode_spelled(spelled: Spelled, vocabulary: Vocabulary, ordered: bool = True) -> tuple[Terms, Order]:
     """Rows of terms: each word of the dictionary is looked up once, whatever the number of messages that have it."""
     row_start = starts_of(pc.list_value_length(spelled.words).to_numpy())
     rows = Terms(row_start, _terms_of(spelled.words, vocabulary), spelled.counts.flatten().to_numpy().copy())
+    if not ordered:
+        return rows, _no_order(len(spelled.words))
     lengths = pc.list_value_length(spelled.order).to_numpy().astype(np.int32)
     places = spelled.order.flatten().to_numpy()
     listed = places < 0
@@ -123,12 +125,14 @@ def _terms_of(lists: pa.Array, vocabulary: Vocabulary) -> Ints:
     return found
 
 
-def encode(texts: pa.Array, keywords: pa.Array | None, vocabulary: Vocabulary) -> tuple[Terms, Order]:
-    """Rows of terms; each message has either a text or keywords."""
-    terms, order = _encode(*vocabulary.analysis.texts(tokenise(texts)), vocabulary)
+def encode(
+    texts: pa.Array, keywords: pa.Array | None, vocabulary: Vocabulary, ordered: bool = True
+) -> tuple[Terms, Order]:
+    """Rows of terms; each message has either a text or keywords. Without `ordered` words are given no order."""
+    terms, order = _encode(*vocabulary.analysis.texts(tokenise(texts)), vocabulary, ordered)
     if keywords is None:
         return terms, order
-    listed, items = _encode(*vocabulary.analysis.items(from_lists(keywords)), vocabulary)
+    listed, items = _encode(*vocabulary.analysis.items(from_lists(keywords)), vocabulary, ordered)
     if items.surfaces is not items.terms:
         order = _side_by_side(order, items)
     n_text, n_listed = np.diff(terms.row_start), np.diff(listed.row_start)
@@ -143,7 +147,14 @@ def encode(texts: pa.Array, keywords: pa.Array | None, vocabulary: Vocabulary) -
     return rows, order
 
 
-def _encode(words: Words, surfaces: Words, vocabulary: Vocabulary) -> tuple[Terms, Order]:
+def _no_order(n: int) -> Order:
+    none = np.zeros(0, np.int32)
+    return Order(np.zeros(n, np.int32), none, none)
+
+
+def _encode(words: Words, surfaces: Words, vocabulary: Vocabulary, ordered: bool) -> tuple[Terms, Order]:
+    if not ordered:
+        return vocabulary.encode(words), _no_order(words.row_start.size - 1)
     terms, in_order = vocabulary.encode_in_order(words)
     before = in_order if surfaces is words else vocabulary.enter(surfaces.data, surfaces.word_start)
     return terms, Order(np.diff(words.row_start).astype(np.int32), in_order, before)

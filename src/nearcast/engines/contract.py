@@ -9,6 +9,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State
 from nearcast.columns.message_table import MessageTable
+from nearcast.jit import kernel
 from nearcast.model.kinds import Kind
 from nearcast.space.space import Space
 from nearcast.text.vocabulary import Vocabulary
@@ -54,11 +55,41 @@ def net_matches(held: Changes, matched: Changes, since: Longs, sequences: Longs)
     has both hears nothing: the message stays, under the same id. `since` is that of the subscriptions by slot, and
     `sequences` are those of the messages: one that was never in a result does not leave it.
     """
-    held = held.take(sequences[held.messages] > since[held.slots])
-    had, has = (pairs.events.astype(np.int64) << 32 | pairs.slots for pairs in (held, matched))
-    leaves, enters = held.take(~np.isin(had, has)), matched.take(~np.isin(has, had))
-    changes = together([leaves._replace(signs=-leaves.signs), enters])
-    return changes.take(np.argsort(changes.events, kind="stable"))
+    counts = sequences[held.messages] > since[held.slots]
+    held, matched = _by_event_and_slot(held if counts.all() else held.take(counts)), _by_event_and_slot(matched)
+    n = held.slots.size + matched.slots.size
+    out = Changes._make([*(np.empty(n, np.int32) for _ in range(4)), np.empty(n)])
+    n = merge_matches(held, matched, out)
+    return Changes._make(column[:n] for column in out)
+
+
+def _by_event_and_slot(changes: Changes) -> Changes:
+    keys = changes.events.astype(np.int64) << 32 | changes.slots
+    return changes if (keys[1:] > keys[:-1]).all() else changes.take(np.argsort(keys))
+
+
+@kernel
+def merge_matches(held: Any, matched: Any, out: Any) -> int:
+    """Write what is in one of two lists by event and slot: what was held leaves, what matches enters; how many."""
+    n, i, j, n_held, n_matched = 0, 0, 0, held.slots.size, matched.slots.size
+    while i < n_held or j < n_matched:
+        side = 0  # of the next row: negative for one that was held alone, positive for one that matches alone
+        if i == n_held or j == n_matched:
+            side = -1 if j == n_matched else 1
+        elif held.events[i] != matched.events[j]:
+            side = -1 if held.events[i] < matched.events[j] else 1
+        elif held.slots[i] != matched.slots[j]:
+            side = -1 if held.slots[i] < matched.slots[j] else 1
+        if side < 0:
+            out.events[n], out.slots[n], out.messages[n] = held.events[i], held.slots[i], held.messages[i]
+            out.signs[n], out.scores[n] = -1, held.scores[i]
+        elif side > 0:
+            out.events[n], out.slots[n], out.messages[n] = matched.events[j], matched.slots[j], matched.messages[j]
+            out.signs[n], out.scores[n] = 1, matched.scores[j]
+        n += side != 0
+        i += side <= 0
+        j += side >= 0
+    return n
 
 
 def net_kept(changes: Changes, steps: Steps) -> Changes:

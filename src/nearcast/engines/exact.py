@@ -48,12 +48,25 @@ def similarity_of(row: Any, scale: Any, terms: Ints, message: Any, space: Any, i
 
 
 @kernel
+def minus_distance(row: Any, message: Any, metric: int) -> float:
+    """How `Nearest` ranks a message that holds the words."""
+    return -min(distance(metric, row.x, row.y, message.x, message.y), FARTHEST)
+
+
+@kernel
 def negative_distance(terms: Ints, row: Any, message: Any, metric: int, idf: Floats, dense: Floats) -> float:
     """Minus the distance of `Nearest`, or NO_MATCH; takes no layout, for loops in which handing one over would cost."""
     n_shared = shared_row(terms, row.term_start, row.n_terms, idf, dense)[1]
     if n_shared == 0 or (row.mode == ALL_WORDS and n_shared < row.n_terms):
         return NO_MATCH
-    return -min(distance(metric, row.x, row.y, message.x, message.y), FARTHEST)
+    return minus_distance(row, message, metric)
+
+
+@kernel
+def topk_rank(row: Any, scale: Any, product: float, message: Any, space: Any) -> float:
+    """The score of `TopK`, if `product` is what `dot_row` says, and not 0."""
+    place = ssim(distance(space.metric, row.x, row.y, message.x, message.y), space.max_distance)
+    return topk_score(scale.alpha, place, product, scale.norm, message.norm)
 
 
 @kernel
@@ -63,10 +76,6 @@ def rank(
     """What results are ordered by: the score of `TopK`, minus the distance of `Nearest`, or NO_MATCH."""
     row = subscriptions.rows[slot]
     if kind == TOPK:
-        scale = subscriptions.scales[slot]
         product = dot_row(subscriptions.terms, subscriptions.counts, row.term_start, row.n_terms, idf, dense)
-        if product == 0.0:
-            return NO_MATCH
-        place = ssim(distance(space.metric, row.x, row.y, message.x, message.y), space.max_distance)
-        return topk_score(scale.alpha, place, product, scale.norm, message.norm)
+        return topk_rank(row, subscriptions.scales[slot], product, message, space) if product != 0.0 else NO_MATCH
     return negative_distance(subscriptions.terms, row, message, space.metric, idf, dense)

@@ -35,9 +35,13 @@ def fields_of(given: Any) -> Fields:
     {'price': 12, 'tags': ('new', 'hot')}
     >>> fields_of('{"open": true}')
     {'open': True}
+    >>> fields_of("null")
+    {}
     """
     if is_a(given, str):
         given = _parsed(string("fields", given))
+        if given is None:  # as JSON writes what is missing
+            return {}
     if not is_a(given, Mapping):
         raise InvalidInput("fields", given, _ONE_LEVEL)
     try:

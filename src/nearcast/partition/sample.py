@@ -173,7 +173,7 @@ class Sample:
             wrap_many(xs)
         spots = np.empty((xs.size, 3))
         spots_of(space.metric_code, xs, ys, spots)
-        encoded, _ = encode_batch(batch, self.vocabulary)
+        encoded, _ = encode_batch(batch, self.vocabulary, ordered=False)
         lengths = np.diff(encoded.row_start)
         owner = np.repeat(np.argsort(order, kind="stable"), lengths)
         by_owner = np.argsort(owner, kind="stable")

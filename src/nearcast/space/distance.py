@@ -75,9 +75,15 @@ def chord(y1: float, y2: float, gap: float) -> float:
 @kernel
 def chord_to(y1: float, y2: float, cos_y2: float, gap: float) -> float:
     """`chord`, to the same bits, for loops over many places that are compared with one whose `cos_lat` is known."""
+    return chord_between(y1, cos_lat(y1), y2, cos_y2, gap)
+
+
+@kernel
+def chord_between(y1: float, cos_y1: float, y2: float, cos_y2: float, gap: float) -> float:
+    """`chord`, to the same bits, where `cos_lat` of both places is known."""
     across = quick_sine((y1 - y2) * _RADIANS * 0.5)
     along = quick_sine(gap * _RADIANS * 0.5)
-    return across * across + cos_lat(y1) * cos_y2 * (along * along)
+    return across * across + cos_y1 * cos_y2 * (along * along)
 
 
 @kernel

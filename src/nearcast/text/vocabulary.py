@@ -67,17 +67,22 @@ def sort_row(layout: KeysLayout, heads: Starts, terms: Numbers, lo: Whole, hi: W
 
 
 @kernel
+def head_of(words: Words, word: Whole) -> Whole:
+    """The first bytes of a word, as a number that sorts like them."""
+    head, start, end = np.int64(0), words.word_start[word], words.word_start[word + 1]
+    for i in range(start, start + _HEAD):
+        head = head << 8
+        if i < end:
+            head |= np.int64(words.data[i])
+    return head
+
+
+@kernel
 def encode_many(layout: KeysLayout, words: Words, heads: Starts, out: Terms) -> int:
     """Turn out.terms, the term of every word in turn, into sorted rows of distinct terms; return their total."""
     n = 0
     for word in range(heads.size):
-        head = np.int64(0)
-        start, end = words.word_start[word], words.word_start[word + 1]
-        for i in range(start, start + _HEAD):
-            head = head << 8
-            if i < end:
-                head |= np.int64(words.data[i])
-        heads[word] = head
+        heads[word] = head_of(words, word)
     for row in range(words.row_start.size - 1):
         lo, hi = words.row_start[row], words.row_start[row + 1]
         sort_row(layout, heads, out.terms, lo, hi)
@@ -133,15 +138,17 @@ class Vocabulary:
 
     def encode(self, words: Words) -> Terms:
         """The distinct terms of every row and how often it has them, by the words' bytes; new words get terms."""
-        return self.encode_in_order(words)[0]
+        return self._sorted(words, self.enter(words.data, words.word_start))
 
     def encode_in_order(self, words: Words) -> tuple[Terms, Numbers]:
         """What `encode` gives, and the terms of all words in their order."""
-        terms = self.enter(words.data, words.word_start)
-        in_order = terms.copy()
+        in_order = self.enter(words.data, words.word_start)
+        return self._sorted(words, in_order.copy()), in_order
+
+    def _sorted(self, words: Words, terms: Numbers) -> Terms:
         out = Terms(np.zeros(len(words.row_start), np.int64), terms, np.empty(len(terms), np.int32))
         n = encode_many(self.keys.layout, words, np.empty(len(terms), np.int64), out)
-        return Terms(out.row_start, out.terms[:n], out.counts[:n]), in_order
+        return Terms(out.row_start, out.terms[:n], out.counts[:n])
 
     def enter(self, data: Bytes, starts: Starts) -> Numbers:
         """The terms of words, given as bytes and starts; new ones get terms."""

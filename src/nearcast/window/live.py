@@ -213,7 +213,7 @@ class LiveMessages:
             chosen = events = np.arange(n)
         arrivals = np.full(n, NOBODY, dtype=np.int32)
         if chosen.size:
-            terms = encode_batch(batch, self.vocabulary)
+            terms = encode_batch(batch, self.vocabulary, self.table.keeps_order)
             arrivals[chosen] = self.table.store(
                 batch, terms, chosen, out.lasts[chosen], out.ts[chosen], out.expires_at[chosen]
             )

@@ -17,6 +17,7 @@ from nearcast.columns.ids import IdColumn, Ids
 from nearcast.columns.message_table import MESSAGE, ORDER, MessageLayout, MessageTable, measured
 from nearcast.columns.times import FOREVER, MISSING
 from nearcast.model.message import Message
+from nearcast.text.known_text import KnownText
 from nearcast.window.live import ADMITTED, Arrival, LiveMessages, Steps, arrive, one_step
 
 
@@ -51,8 +52,8 @@ class PassingTable(MessageTable):
 
     def __init__(self, stored: MessageTable) -> None:
         super().__init__(stored.vocabulary, unique_ids=False)
-        self.one_text, self.ids = stored.one_text, PassingId(stored.ids)  # type: ignore[assignment]
-        room = stored.one_text.room
+        self.text, self.ids = KnownText(stored.vocabulary), PassingId(stored.ids)  # type: ignore[assignment]
+        room = self.text.room
         self._rows, self._order_rows = np.zeros(1, MESSAGE), np.zeros(1, ORDER)
         self._words.pools = {"terms": room.terms, "counts": room.repeats}
         self._order.pools = {"order": room.in_order}
@@ -87,7 +88,7 @@ class Passing:
         self._keepers, self._scorers = keepers, scorers
         self._table = PassingTable(live.table)
         self._takes_any = live.window is None and live.vocabulary.analysis.analyzer.is_plain
-        self._step = one_step()
+        self._step = one_step()._replace(withdrawn=np.zeros(0, np.int32))
 
     def admit(self, message: Message) -> Steps | None:
         """Take in a message; None, and nothing has happened, if it must be stored.
@@ -104,11 +105,12 @@ class Passing:
         arrival = arrive(ts, FOREVER if expires is None else expires, live.limits, live.clock)
         if arrival.status != ADMITTED:
             return None
-        counts = self._stored.one_text.encode(text)
+        words, weighs = self._table.text, len(self._scorers) > 0
+        counts = words.encode(text) if weighs or len(live.vocabulary.patterns) else words.encode_known(text)
         if counts is None:
             return None
         self._table.hold(message, live.last + 1, arrival, *counts)
-        if len(self._scorers):
+        if weighs:
             self._table.weigh()
         live.last, live.clock, live.table = live.last + 1, arrival.clock, self._table
         step = self._step

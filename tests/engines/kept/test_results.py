@@ -19,14 +19,18 @@ from nearcast.engines.blocks import USED
 from nearcast.engines.kept.buffers import has_room
 from nearcast.engines.kept.compaction import NEVER
 from nearcast.engines.kept.layout import MOST_MARK, N_BUFFERED, N_TAKEN, AsOf
+from nearcast.engines.kept.range_cost import updates_until_short, worth_covering
 from nearcast.engines.kept.results import Results
 from nearcast.engines.kept.skyband import (
     COST,
     KMAX,
+    RANGE,
     RATIO,
     Policy,
+    buffer_limit,
     is_short,
     offer,
+    search_limit,
     turns_until_short,
     withdraw,
     worth_keeping,
@@ -219,7 +223,9 @@ class Buffers:
 @pytest.mark.parametrize("ks", [[1], [3, 1, 2], [10, 4, 40], [1000, 2**31 - 1], [33, 100]], ids=str)
 def test_results_are_those_of_the_brute_force(name: str, ks: list[int]) -> None:
     lifetime = LIFETIMES[name]
-    for seed, strategy in enumerate([(COST, 0.0), (KMAX, 3.0), (RATIO, 0.75)] if COMPILED else [(COST, 0.0)]):
+    for seed, strategy in enumerate(
+        [(COST, 0.0), (KMAX, 3.0), (RATIO, 0.75), (RANGE, 0.0)] if COMPILED else [(COST, 0.0)]
+    ):
         buffers = Buffers(lifetime, ks, seed, strategy)
         choice = buffers.choice
         for _ in range(250 if COMPILED else 90):
@@ -240,7 +246,9 @@ def test_results_are_those_of_the_brute_force(name: str, ks: list[int]) -> None:
 @pytest.mark.parametrize("ks", [[1], [3, 1, 2], [10, 4, 40], [1000, 2**31 - 1], [33, 100]], ids=str)
 def test_what_is_withdrawn_brings_back_what_it_dominated(name: str, ks: list[int]) -> None:
     """Messages are withdrawn after a time in which dominated ones were dropped."""
-    for seed, strategy in enumerate([(COST, 0.0), (KMAX, 3.0), (RATIO, 0.75)] if COMPILED else [(COST, 0.0)]):
+    for seed, strategy in enumerate(
+        [(COST, 0.0), (KMAX, 3.0), (RATIO, 0.75), (RANGE, 0.0)] if COMPILED else [(COST, 0.0)]
+    ):
         buffers = Buffers(LIFETIMES[name], ks, seed, strategy)
         choice = buffers.choice
         for turn in range(200 if COMPILED else 80):
@@ -378,6 +386,46 @@ def test_the_cost_model_keeps_more_the_more_a_search_costs(k: int) -> None:
     assert kept == sorted(kept)
     assert k < kept[0] < most or k < 20
     assert kept[-1] == most
+
+
+@pytest.mark.parametrize("k", [1, 2, 20, 1000])
+def test_a_range_reaches_farther_the_more_a_search_costs(k: int) -> None:
+    most = k + max(3 * k // 2, 8)
+    covered = [worth_covering(k, most, cost) for cost in (0.0, 1e4, 1e6, 1e8, 1e12)]
+    assert covered == sorted(covered)
+    assert covered[0] == k + 1
+    assert covered[-1] == most
+
+
+def test_the_range_is_that_of_the_least_cost() -> None:
+    k, most, cost = 10, 25, 20_000.0
+    values = {n: n * (80 + k * (1 + np.log(n / k))) + cost * 2 * n / updates_until_short(k, n) for n in range(11, 26)}
+    assert worth_covering(k, most, cost) == min(values, key=lambda n: values[n])
+
+
+def test_a_walk_that_goes_up_as_often_as_down_takes_as_long_as_one_that_is_played() -> None:
+    choice = random.Random(2)
+    k, n, spent = 5, 8, []
+    for _ in range(2000):
+        at, steps = n, 0
+        while at >= k:  # reflected at twice what it begins with, above k - 1
+            at += -1 if at >= 2 * n or choice.random() < 0.5 else 1
+            steps += 1
+        spent.append(steps)
+    assert 0.5 < np.mean(spent) / updates_until_short(k, n) < 2.0
+
+
+@pytest.mark.parametrize("k", [1, 2, 10, 20, 50, 1000])
+def test_an_evaluation_looks_for_what_the_cost_model_keeps(k: int) -> None:
+    """Some more than k and never more than a buffer may hold; as many as it may where a strategy says how many."""
+    for strategy, share in ((COST, 0.0), (KMAX, 3.0), (RATIO, 0.9)):
+        for spare in (True, False):
+            policy = Policy(1000, spare, strategy, share, spare)
+            limit, most = search_limit(k, policy), buffer_limit(k, policy)
+            assert limit <= most
+            assert limit == most or (strategy == COST and spare)
+            assert limit >= k + 8 if spare and strategy == COST else limit >= k
+    assert search_limit(k, Policy(1000, True, COST, 0.0, True)) >= worth_keeping(k, k + max(3 * k // 2, 8), 25_000.0)
 
 
 def test_a_walk_that_is_drawn_back_takes_as_long_as_one_that_is_played() -> None:

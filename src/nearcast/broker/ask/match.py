@@ -54,7 +54,8 @@ def who_hears(batch: MessageBatch, decided: Admission, parts: Parts) -> Ints:
     with vocabulary.trial():
         table = MessageTable(vocabulary, unique_ids=False)
         row = np.zeros(1, dtype=np.int64)
-        slots = table.store(batch, encode_batch(batch, vocabulary), row, decided.lasts, decided.ts, decided.expires_at)
+        encoded = encode_batch(batch, vocabulary, table.keeps_order)
+        slots = table.store(batch, encoded, row, decided.lasts, decided.ts, decided.expires_at)
         steps = _one_event(slots, decided)
         heard = [_by_kind(kind, table, steps, parts) for kind in parts.tables]
     return np.concatenate(heard)

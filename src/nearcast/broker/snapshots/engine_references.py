@@ -17,7 +17,7 @@ from nearcast.engines.nearest.grid import layout as grids
 from nearcast.engines.parted import part_of
 from nearcast.engines.similar import layout as stamp
 from nearcast.engines.topk.dues import MOST_LEVEL
-from nearcast.engines.topk.layout import HIDDEN_BITS
+from nearcast.engines.topk.layout import HIDDEN_BITS, LANES, WIDTH
 from nearcast.engines.within import layout as trees
 from nearcast.engines.within.arrays import class_of, class_room, cover_free_ranges
 from nearcast.engines.within.entries import count_clauses
@@ -132,13 +132,19 @@ def _check_topk(engine: State, known: Known) -> None:
     np.add.at(totals, np.repeat(np.arange(lists.size), n_groups), own["n"])
     require((lists["n"] == totals).all(), "counts of postings differ")
     left = np.repeat(lists["start"] + n_groups, n_groups) - where  # groups of the word from this one on
-    require((own["n_more"] >= 0).all() and (own["n_more"] < left).all(), "cells out of range")
+    require(index["cells"].size == groups.size, "cells are missing")
+    n_more = index["cells"]["n_more"][where]
+    require((n_more >= 0).all() and (n_more < left).all(), "cells out of range")
     filled = own[own["room"] >= 0]
     require(not own["n"][own["room"] < 0].any(), "postings out of range")
     starts = filled["start"].astype(np.int64)
-    rooms = _check_blocks(index["posting_blocks"], postings["mark"], starts, filled["room"], "postings")
-    require((filled["n"] >= 0).all() and (filled["n"] <= rooms).all(), "postings out of range")
-    slots = postings["mark"][ranges(starts, filled["n"])] >> HIDDEN_BITS
+    require(postings.size % WIDTH == 0, "postings are missing")
+    rooms = _check_blocks(index["posting_blocks"], postings[::WIDTH], starts, filled["room"], "postings")
+    n = filled["n"].astype(np.int64)
+    require((n >= 0).all() and (n <= rooms).all(), "postings out of range")
+    positions = ranges(np.zeros(n.size, dtype=np.int64), n)
+    strips = positions - positions % LANES
+    slots = postings[WIDTH * (np.repeat(starts, n) + strips) + positions - strips] >> HIDDEN_BITS
     within(slots, used.size, "postings")
     require(used[slots].all(), "postings of nobody")
 
@@ -422,7 +428,10 @@ def _descend(root: int, nodes: Array, parts: Array, leaves: Array) -> tuple[Long
         spans(own["first"], n_parts + 1, parts.size, "parts")
         grids_of = own["kind"] == trees.SPACE
         n_columns = own["n_columns"][grids_of].astype(np.int64)
-        require((n_columns >= 1).all() and not (n_parts[grids_of] % np.maximum(n_columns, 1)).any(), "no grid")
+        n_rows = own["n_rows"][grids_of].astype(np.int64)
+        require(((n_columns >= 1) & (n_columns * n_rows == n_parts[grids_of])).all(), "no grid")
+        dummies = parts["child"][own["first"]] != trees.NOTHING
+        require((dummies == own["has_dummy"]).all(), "nodes do not know what hangs below them")
         level = ranges(own["first"].astype(np.int64), n_parts + 1)
         require((parts["node"][level] == np.repeat(inner, n_parts + 1)).all(), "parts do not know their nodes")
     return np.concatenate(found), np.concatenate(hung)

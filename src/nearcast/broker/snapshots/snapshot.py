@@ -24,7 +24,7 @@ import numpy as np
 from nearcast.columns.arena import Array, State, record
 from nearcast.errors import SnapshotError, shown
 
-FORMAT = 15
+FORMAT = 16
 OLDEST = 13  # the first format that `older` takes up
 _MAGIC = b"nearcast snapshot\n"
 _ALIGN = 64  # bytes: every array starts on a cache line

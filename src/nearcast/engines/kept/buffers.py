@@ -6,14 +6,14 @@ What may be dropped, and when a buffer is refilled, is decided in `skyband.py`; 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from nearcast.columns.arena import Ints
+from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.engines.blocks import USED, block_class, block_fits, block_room, give_block, take_block
 from nearcast.engines.kept.layout import (
+    LINE,
     MOVED,
     N_BUFFERED,
     N_CHANGES,
@@ -25,9 +25,10 @@ from nearcast.engines.kept.layout import (
     TOUCHED,
     ResultLayout,
 )
-from nearcast.jit import kernel
+from nearcast.jit import inlined, kernel, prefetch
 
 _STAMP_BITS = 8
+_AHEAD = 6  # buffers that are read ahead while changes are emitted
 _TOO_LARGE = 2  # a buffer whose block is this many size classes larger than it needs gets a smaller one
 
 
@@ -67,7 +68,10 @@ def move_floor(results: ResultLayout, slot: int, floor: float) -> None:
 @kernel
 def stamp_bits(newest: int) -> int:
     """By how many bits a sequence is cut, so that `newest` live messages have at most half of all stamps."""
-    return max(0, math.frexp(float(newest))[1] - _STAMP_BITS + 1)
+    bits = 0  # of `newest`: in steps without a call, so that the compiler takes them out of loops over entries
+    for step in (32, 16, 8, 4, 2, 1):
+        bits += step if newest >> (bits + step) > 0 else 0
+    return max(0, bits + 1 - _STAMP_BITS + 1)
 
 
 @kernel
@@ -80,10 +84,10 @@ def stamp_of(sequence: int, newest: int) -> int:
     return (sequence >> stamp_bits(newest)) & ((1 << _STAMP_BITS) - 1)
 
 
-@kernel
-def age_of(entry: Any, last: int, newest: int) -> Any:
-    """How many stamps ago a message came, if `last` is the newest."""
-    return (stamp_of(last, newest) - np.int64(entry.stamp)) & ((1 << _STAMP_BITS) - 1)
+@inlined
+def age_of(entry: Any, stamp: Any) -> Any:
+    """How many stamps ago a message came, if `stamp` is that of the newest: to be made once for many entries."""
+    return (stamp - np.int64(entry.stamp)) & ((1 << _STAMP_BITS) - 1)
 
 
 @kernel
@@ -98,7 +102,7 @@ def room_to_touch(results: ResultLayout) -> Any:
     return results.counters[N_TOUCHED] < results.touched.size
 
 
-@kernel
+@inlined
 def has_room(results: ResultLayout, slot: int) -> Any:
     """Is there room for one more entry of a subscription, wherever its buffer goes, and for its changes?"""
     buffer = results.buffers[slot]
@@ -212,7 +216,7 @@ def drop(results: ResultLayout, slot: int, position: int, event: int) -> None:
     results.counters[N_BUFFERED] -= 1
 
 
-@kernel
+@inlined
 def n_pending(results: ResultLayout) -> int:
     """How many changes `emit_changes` will emit, at most."""
     n = 0
@@ -221,13 +225,18 @@ def n_pending(results: ResultLayout) -> int:
     return n
 
 
-@kernel
+@inlined
 def emit_changes(results: ResultLayout, event: int) -> None:
     """End an event: emit what entered and what left the first k of every touched buffer. Needs room for `n_pending`.
 
     One message came at most, so that at most one that is shown has left the first k, and stands next to them.
     """
-    for i in range(results.counters[N_TOUCHED]):
+    n = results.counters[N_TOUCHED]
+    for i in range(n):
+        if i + _AHEAD < n:
+            later = results.buffers[results.touched[i + _AHEAD]]
+            for entry in range(later.start, later.start + min(later.n_entries, np.int64(later.k) + 1), LINE):
+                prefetch(results.entries, entry)
         slot = results.touched[i]
         buffer = results.buffers[slot]
         buffer.touched = 0
@@ -239,6 +248,22 @@ def emit_changes(results: ResultLayout, event: int) -> None:
                 entry.mark ^= 1
         give_back_room(results, slot)
     results.counters[N_TOUCHED] = 0
+
+
+@kernel
+def sort_changes(changes: Array, starts: Longs, into: Array) -> None:
+    """Write changes in the order of events, those of an event in the order that they have.
+
+    `starts` are zeros, one for each event and one more.
+    """
+    for i in range(changes.size):
+        starts[changes[i].event + 1] += 1
+    for event in range(1, starts.size):
+        starts[event] += starts[event - 1]
+    for i in range(changes.size):
+        event = changes[i].event
+        into[starts[event]] = changes[i]
+        starts[event] += 1
 
 
 @kernel

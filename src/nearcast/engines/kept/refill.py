@@ -13,7 +13,7 @@ from nearcast.columns.subscription_tables import PointLayout
 from nearcast.engines.exact import ALL_WORDS, FARTHEST, TOPK
 from nearcast.engines.kept.buffers import room_to_replace
 from nearcast.engines.kept.layout import N_REFILLS, AsOf, ResultLayout
-from nearcast.engines.kept.skyband import Policy, buffer_limit, replace
+from nearcast.engines.kept.skyband import Policy, replace, search_limit
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.hilbert import grid_line, hilbert
@@ -67,7 +67,7 @@ def refill_many(
     for i in range(first, slots.size):
         slot = slots[i]
         row = rows[slot]
-        limit = min(buffer_limit(results.buffers[slot].k, policy), n_live)
+        limit = min(search_limit(results.buffers[slot].k, policy), n_live)
         if not room_to_replace(results, slot, limit):
             return i
         before = cost_so_far(work)

@@ -11,7 +11,7 @@ from nearcast.columns.arena import Array, Floats, Ints, Longs, State, ranges, wi
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.times import FOREVER
 from nearcast.engines.blocks import N_CLASSES, N_HEADS, USED, block_class, block_room
-from nearcast.engines.kept.buffers import close_buffers, emit_changes, initial_room, n_pending, stamp_of
+from nearcast.engines.kept.buffers import close_buffers, emit_changes, initial_room, n_pending, sort_changes, stamp_of
 from nearcast.engines.kept.compaction import NEVER, begin_sweep, end_sweep, rebuild_waiting, sweep_slots
 from nearcast.engines.kept.layout import (
     BUFFER,
@@ -38,7 +38,7 @@ from nearcast.engines.kept.layout import (
     WATCHED,
     ResultLayout,
 )
-from nearcast.engines.kept.skyband import Policy, buffer_limit, replace
+from nearcast.engines.kept.skyband import Policy, buffer_limit, replace, search_limit
 from nearcast.window.expiries import UNLIMITED
 from nearcast.window.index.heaps import BEST
 from nearcast.window.recency import keys_of
@@ -62,6 +62,7 @@ class Results:
         self._blocks = np.zeros(N_HEADS, dtype=np.int64)
         self._above = np.zeros(N_HEADS, dtype=np.int64)
         self._above[USED] = NEVER
+        self._chains = np.zeros(N_CLASSES, dtype=np.int64)  # scratch
         self._swept = 0  # subscriptions that the sweep under way has looked at
         self._unused = 0  # entries in free blocks that the last sweep found no use for
         self._heads = np.zeros(0, dtype=np.int32)
@@ -110,7 +111,7 @@ class Results:
         """Promise entries for new buffers of many subscriptions, so that the pool grows once for all of them."""
         wanted = 0
         for k, n in zip(*np.unique(self._buffers["k"][slots], return_counts=True), strict=True):
-            longest = min(int(buffer_limit(k, self.policy)), n_live)
+            longest = min(int(search_limit(k, self.policy)), n_live)
             wanted += int(n) * int(block_room(block_class(initial_room(longest))))
         self.make_room(0, 0, wanted, 0)
 
@@ -146,18 +147,18 @@ class Results:
         self._sweep(n)
 
     def _sweep(self, n: int) -> None:
-        layout, taken = self.layout, int(self.counters[N_TAKEN])
+        taken = int(self.counters[N_TAKEN])
         if self._above[USED] == NEVER:
             most = max(taken // _MOST_FREE, self._unused + taken // (2 * _MOST_FREE))
             if self._blocks[USED] <= taken + most + _FIRST_ROOM:
                 return
-            begin_sweep(layout, taken + taken // (2 * _MOST_FREE))
+            begin_sweep(self.layout, taken + taken // (2 * _MOST_FREE), self._chains)
             self._swept = 0
         end = min(self._swept + n, self._buffers.size)
-        sweep_slots(layout, self._swept, end)
+        sweep_slots(self.layout, self._swept, end)
         self._swept = end
         if end == self._buffers.size:
-            end_sweep(layout)
+            end_sweep(self.layout, self._chains)
             self._unused = int(self._blocks[USED] - self.counters[N_TAKEN])
 
     def expect_withdrawals(self) -> None:
@@ -189,7 +190,7 @@ class Results:
 
     def limit(self, slot: int) -> int:
         """How many messages an evaluation must find, unless there are fewer."""
-        return int(buffer_limit(self._buffers["k"][slot], self.policy))
+        return int(search_limit(self._buffers["k"][slot], self.policy))
 
     def result(self, slot: int) -> tuple[Ints, Floats]:
         """Messages of the result, best first, and their ranks."""
@@ -224,6 +225,12 @@ class Results:
     def changes(self) -> Array:
         """What was emitted since `begin_batch`."""
         return self._changes[: self.counters[N_CHANGES]]
+
+    def sort_changes(self, n_events: int) -> None:
+        """Put what was emitted into the order of events."""
+        room = np.empty(self._changes.size, dtype=CHANGE)
+        sort_changes(self.changes, np.zeros(n_events + 1, dtype=np.int64), room)
+        self._changes = room
 
     def discard_changes(self) -> None:
         """The changes have been read."""
@@ -341,7 +348,7 @@ class Results:
 
     def state(self) -> State:
         if self._above[USED] != NEVER:
-            end_sweep(self.layout)
+            end_sweep(self.layout, self._chains)
         return {
             "buffers": self._buffers[: self._n_slots],
             "watched": self._watched[: self._n_slots],

@@ -34,6 +34,7 @@ from nearcast.engines.kept.buffers import (
     touch,
 )
 from nearcast.engines.kept.layout import MOST_MARK, N_BUFFERED, N_KEPT, N_OFFERED, N_SHRUNK, N_WITHDRAWN, ResultLayout
+from nearcast.engines.kept.range_cost import worth_covering
 from nearcast.engines.kept.recency import (
     first_beaten,
     forget_floor,
@@ -44,14 +45,15 @@ from nearcast.engines.kept.recency import (
 )
 from nearcast.engines.kept.watch import watch_first, watch_newcomer
 from nearcast.errors import InvalidInput
-from nearcast.jit import kernel
+from nearcast.jit import inlined, kernel
 from nearcast.model.checks import number, one_of
 from nearcast.window.expiries import UNLIMITED
 
-COST, KMAX, RATIO = range(3)  # strategies: the cost model; always kmax messages; down to a share of the k-th rank
-STRATEGIES = {"cost": COST, "kmax": KMAX, "ratio": RATIO}
+COST, KMAX, RATIO, RANGE = range(4)  # strategies: see below; kmax messages; a share of the k-th rank; range_cost.py
+STRATEGIES = {"cost": COST, "kmax": KMAX, "ratio": RATIO, "range": RANGE}
 
 _LEAST_SPARE = 8  # spare entries that even a result of one message has
+_MOST_SPARE = 20  # that an evaluation looks for beyond k
 _RATIO_ROOM = 4  # times k: the most that the strategy RATIO keeps
 _STEPS = 16  # in which the cost model looks for its minimum
 # What a message that comes or goes costs apart from its passage through a buffer, and an evaluation apart from its
@@ -85,7 +87,7 @@ def check_strategy(strategy: str, share: float) -> None:
 
 @kernel
 def buffer_limit(k: Any, policy: Any) -> Any:
-    """Most entries that a buffer may hold, and how many an evaluation looks for."""
+    """Most entries that a buffer may hold."""
     k = np.int64(k)  # a multiple of the largest k is more than 32 bits hold
     if not policy.spare:
         return k
@@ -94,6 +96,15 @@ def buffer_limit(k: Any, policy: Any) -> Any:
     if policy.strategy == RATIO:
         return _RATIO_ROOM * max(k, _LEAST_SPARE)
     return k + max(3 * k // 2, _LEAST_SPARE)
+
+
+@kernel
+def search_limit(k: Any, policy: Any) -> Any:
+    """How many messages an evaluation looks for: of longer buffers the cost model keeps little more."""
+    if not policy.spare or policy.strategy != COST:
+        return buffer_limit(k, policy)
+    k = np.int64(k)
+    return k + max(k, min(3 * k // 2, _MOST_SPARE), _LEAST_SPARE)
 
 
 @kernel
@@ -178,7 +189,7 @@ def n_outliving(results: ResultLayout, messages: Any, buffer: Any, n: int, until
     return n_found
 
 
-@kernel
+@inlined
 def offer(
     results: ResultLayout, messages: Any, slot: int, message: int, rank: float, event: int, policy: Policy
 ) -> None:
@@ -271,7 +282,7 @@ def withdraw(results: ResultLayout, rows: Array, slot: int, message: int, event:
     touch(results, slot)
 
 
-@kernel
+@inlined
 def is_short(results: ResultLayout, slot: int) -> Any:
     """Are there too few entries left to know the result?"""
     buffer = results.buffers[slot]
@@ -281,10 +292,12 @@ def is_short(results: ResultLayout, slot: int) -> Any:
 @kernel
 def n_to_keep(k: int, best: Array, cost: float, policy: Policy) -> int:
     """How many of the messages found, best first, a new buffer keeps; a negative number if that leaves none out."""
-    if best.size < buffer_limit(k, policy):
+    if best.size < search_limit(k, policy):
         return -best.size  # there are no others
     if policy.strategy == COST and policy.spare:
         return worth_keeping(k, best.size, cost)
+    if policy.strategy == RANGE and policy.spare:
+        return worth_covering(k, best.size, cost)
     n = best.size
     if policy.strategy == RATIO and policy.spare:
         bar = best[k - 1].key - (1.0 - policy.share) * abs(best[k - 1].key)
@@ -339,7 +352,7 @@ def replace(
 ) -> None:
     """Give a subscription a new buffer after it was evaluated again.
 
-    `best` are the messages found, best first, `key` being the rank: as many as `buffer_limit` says, or all there are;
+    `best` are the messages found, best first, `key` being the rank: as many as `search_limit` says, or all there are;
     `cost` is what finding them cost. What was shown and is no longer among the first k is emitted with the rank it had.
     `room_to_replace` must hold. `best` is overwritten; `lifetimes` is scratch, and at least as long.
 

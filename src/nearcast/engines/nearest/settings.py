@@ -21,7 +21,7 @@ class NearestSettings:
     grid
         Parameters of the pyramid of grids, the index for any word.
     strategy, share
-        How many spare messages a buffer keeps, as in `SkypeSettings`.
+        How many spare messages a buffer keeps, as in `SkypeSettings`; "range" is the cost model of CkQST.
     """
 
     aoiq: AoiqSettings = field(default_factory=AoiqSettings)

@@ -47,7 +47,7 @@ from nearcast.engines.similar.prefixes import (
 )
 from nearcast.engines.similar.region_tree import clear_node, cover, find_leaf, outside_similarity, widen
 from nearcast.jit import allocating, kernel
-from nearcast.space.distance import HAVERSINE, wrap
+from nearcast.space.distance import HAVERSINE, cos_lat, wrap
 from nearcast.space.hilbert import to_point
 
 OUTSIDE, INSIDE, LATER = range(3)  # parts of a list
@@ -114,6 +114,7 @@ def write_member(
     star = filed_range(words, row, scale, leaf.kind, flat)[2]
     member = index.members[leaf.member_start + at]
     member.x, member.y = wrap(row.x) if metric == HAVERSINE else row.x, row.y
+    member.cos_lat = cos_lat(row.y) if metric == HAVERSINE else 0.0
     member.delta, member.tau, member.weight = scale.delta, scale.tau, scale.weight
     member.slot, member.word_start, member.mode = slot, leaf.n_words, row.mode
     member.n_anywhere = MOST_WORDS + 1

@@ -42,7 +42,7 @@ from nearcast.engines.similar.layout import (
 from nearcast.engines.similar.prefixes import Draft, new_draft, order_words
 from nearcast.engines.similar.stamp_index import StampIndex
 from nearcast.jit import allocating
-from nearcast.space.distance import HAVERSINE, wrap
+from nearcast.space.distance import HAVERSINE, cos_lat, wrap
 from nearcast.space.hilbert import to_point
 
 
@@ -183,6 +183,8 @@ def _check_leaf(index: StampIndex, number: int, subscriptions: PointLayout, idf:
             "a member differs"
         )
         assert member["x"] == (wrap(row["x"]) if index.space.metric == HAVERSINE else row["x"]), "a place moved"
+        cosine = cos_lat(row["y"]) if index.space.metric == HAVERSINE else 0.0
+        assert member["cos_lat"] == cosine, "a place moved"
         assert member["tau"] == np.float32(scale["tau"]), "a threshold changed"
         assert bool(member["state"] & ENDS) == (row["expires"] != FOREVER), "whether it expires differs"
         assert bool(member["state"] & ASKS) == (row["condition"] != NO_CONDITION), "whether it has a condition differs"

@@ -57,6 +57,7 @@ LEAF = record(
 MEMBER = record(
     ("x", "f8"),  # its place, the longitude wrapped under haversine
     ("y", "f8"),
+    ("cos_lat", "f8"),  # of its latitude under haversine, else 0
     ("delta", "f8"),
     ("weight", "f8"),  # of its words
     ("tau", "f4"),  # rounded

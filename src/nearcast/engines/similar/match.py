@@ -150,18 +150,36 @@ def match_steps(
 
 
 @kernel
+def end_of_run(events: Ints, first: int) -> int:
+    """Where the run of equal events that begins at `first` ends."""
+    end = first + 1
+    while end < events.size and events[end] == events[first]:
+        end += 1
+    return end
+
+
+@kernel
 def sort_by_event(found: Matches, starts: Longs, out: Matches) -> None:
-    """Copy matches in the order of their events, those of one event as they are.
+    """Copy matches in the order of their events, run by run, those of one event as they are.
 
     `starts` has a place for each event, zeros at first, and one more.
     """
-    n = found.slots.size
-    for i in range(n):
-        starts[found.events[i] + 1] += 1
+    n, first = found.slots.size, 0
+    while first < n:
+        end = end_of_run(found.events, first)
+        starts[found.events[first] + 1] += end - first
+        first = end
     for event in range(starts.size - 1):
         starts[event + 1] += starts[event]
-    for i in range(n):
-        event = found.events[i]
+    first = 0
+    while first < n:
+        event, end = found.events[first], end_of_run(found.events, first)
         to = starts[event]
-        starts[event] = to + 1
-        out.events[to], out.slots[to], out.scores[to] = event, found.slots[i], found.scores[i]
+        starts[event] = to + end - first
+        for i in range(end - first):
+            out.events[to + i], out.slots[to + i], out.scores[to + i] = (
+                event,
+                found.slots[first + i],
+                found.scores[first + i],
+            )
+        first = end

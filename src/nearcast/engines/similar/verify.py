@@ -35,7 +35,7 @@ from nearcast.engines.similar.layout import (
     StampScratch,
 )
 from nearcast.jit import kernel, prefetch
-from nearcast.space.distance import HAVERSINE, chord_metres, chord_to, lon_gap, plain_length, ssim
+from nearcast.space.distance import HAVERSINE, chord_between, chord_metres, lon_gap, plain_length, ssim
 from nearcast.text.similarity import WEIGHTED, tsim
 
 _ROUNDED = 1e-7  # more than 32 bits take from tau, and than the order of a sum takes from a score
@@ -59,7 +59,8 @@ def member_similarity(member: Any, probe: Any) -> float:
     """The spatial similarity of a member: the same bits as those of `distance` and `ssim`."""
     if probe.metric != HAVERSINE:
         return ssim(plain_length(member.x - probe.lon, member.y - probe.lat), probe.max_distance)
-    squared = chord_to(member.y, probe.lat, probe.cos_lat, lon_gap(member.x, probe.lon))
+    gap = lon_gap(member.x, probe.lon)
+    squared = chord_between(member.y, member.cos_lat, probe.lat, probe.cos_lat, gap)
     return 0.0 if squared > probe.farthest else ssim(chord_metres(squared), probe.max_distance)
 
 

@@ -15,8 +15,9 @@ in their groups that their new keys have, so that all bounds are right at every 
 | --- | --- |
 | `layout.py` | the index as arrays |
 | `keys.py` | what subscriptions are filed under, and why |
+| `postings.py` | where the fields of a posting lie, sixteen postings side by side |
 | `groups.py`, `build.py` | filing, taking out, cutting words into cells and groups |
-| `match.py` | a message finds its subscriptions |
+| `match.py`, `sift.py` | a message finds its subscriptions; many postings are compared at once |
 | `events.py` | the kernel that takes events into the results |
 | `skype_index.py` | `SkypeIndex`: owns the arrays and grows them |
 | `engine.py` | `TopKSkype`: the engine |

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Floats, Ints, Longs
+from nearcast.columns.arena import Floats, Ints, Longs
 from nearcast.engines.blocks import USED, block_class, block_fits, block_room, take_block
 from nearcast.engines.topk.dues import Floors, current_floor, end_due, start_due
 from nearcast.engines.topk.groups import (
@@ -23,7 +23,18 @@ from nearcast.engines.topk.groups import (
     widen_cell,
 )
 from nearcast.engines.topk.keys import code_of, face_of, rest_of, tilt_of
-from nearcast.engines.topk.layout import BUILDS, CODE_BITS, HIDDEN_BITS, POSTING, Shape, SubscriptionLayout
+from nearcast.engines.topk.layout import (
+    ALPHA,
+    BUILDS,
+    CODE_BITS,
+    HIDDEN_BITS,
+    KEY,
+    WIDTH,
+    PostingPool,
+    Shape,
+    SubscriptionLayout,
+)
+from nearcast.engines.topk.postings import copy_posting, place_of, pool_room
 from nearcast.jit import allocating, kernel
 
 _GROWTH = 2  # a word is cut again when its postings have grown by this factor, or have shrunk by its square
@@ -94,50 +105,52 @@ def cut_groups(alphas: Floats, shape: Shape, lows: Floats) -> int:
 
 
 @allocating
-def collect_postings(index: SubscriptionLayout, first: int, end: int, shape: Shape) -> tuple[Array, Longs, Longs]:
-    """Copies of all postings of these groups of a word, their codes, and the order of these."""
+def collect_postings(index: SubscriptionLayout, first: int, end: int, shape: Shape) -> tuple[PostingPool, Longs, Longs]:
+    """Copies of all postings of these groups of a word, one after another, their codes, and the order of these."""
     n = 0
     for at in range(first, end):
         n += index.groups[at].n
     codes = np.empty(n, dtype=np.int64)
-    copies = np.empty(n, dtype=POSTING)
+    ints = np.empty(n * WIDTH, dtype=np.int32)
     n = 0
     for at in range(first, end):
         group = index.groups[at]
-        for i in range(group.start, group.start + group.n):
-            copies[n] = index.postings[i]
-            slot = copies[n].mark >> HIDDEN_BITS
+        for i in range(group.n):
+            place, stride = place_of(group.start, block_room(group.room), i)
+            copy_posting(index.postings.ints, place, stride, ints, n * WIDTH, 1)
+            slot = ints[n * WIDTH] >> HIDDEN_BITS
             codes[n] = code_of(index.faces[slot], slot, shape)
             n += 1
-    return copies, codes, np.argsort(codes)
+    return PostingPool(ints, ints.view(np.float32)), codes, np.argsort(codes)
 
 
 @allocating
-def fill_cell(index: SubscriptionLayout, first: int, copies: Array, members: Longs) -> None:
+def fill_cell(index: SubscriptionLayout, first: int, copies: PostingPool, members: Longs) -> None:
     """Put some of these postings into the groups of an empty cell, each of which gets a block for all its own."""
     groups = index.groups
-    last = first + groups[first].n_more
+    last = first + index.cells[first].n_more
     own = np.empty(members.size, dtype=np.int64)
     keys = np.empty(members.size, dtype=np.float32)
     for i in range(members.size):
-        keys[i] = copies[members[i]].key
+        keys[i] = copies.lanes[members[i] * WIDTH + KEY]
         own[i] = first
-        while own[i] < last and groups[own[i] + 1].low <= copies[members[i]].alpha:
+        while own[i] < last and groups[own[i] + 1].low <= copies.lanes[members[i] * WIDTH + ALPHA]:
             own[i] += 1
         groups[own[i]].n += 1
     for at in range(first, last + 1):
         if groups[at].n > 0:
             groups[at].room = block_class(groups[at].n)
-            groups[at].start = take_block(index.posting_blocks, index.postings["mark"], groups[at].room)
+            groups[at].start = take_block(index.posting_blocks, index.postings.ints[::WIDTH], groups[at].room)
             groups[at].n = 0
     for i in np.argsort(keys):
-        posting, group = copies[members[i]], groups[own[i]]
-        index.postings[group.start + group.n] = posting
+        source, group = members[i] * WIDTH, groups[own[i]]
+        place, stride = place_of(group.start, block_room(group.room), group.n)
+        copy_posting(copies.ints, source, 1, index.postings.ints, place, stride)
         group.n += 1
-        group.key = min(group.key, posting.key)
-        group.tilt = min(group.tilt, tilt_of(np.float64(posting.alpha)))
-        widen_cell(groups[first], posting)
-    bound_cell(groups, first)
+        group.key = min(group.key, keys[i])
+        group.tilt = min(group.tilt, tilt_of(np.float64(copies.lanes[source + ALPHA])))
+        widen_cell(index.cells[first], index.faces[copies.ints[source] >> HIDDEN_BITS])
+    bound_cell(index, first)
 
 
 @allocating
@@ -151,36 +164,38 @@ def recut(index: Any, term: Any, first: Any, end: Any, shape: Any) -> bool:
     starts = np.empty(n + 1, dtype=np.int64)
     firsts = np.empty(n + 1, dtype=np.int64)
     n_cells = cut_cells(codes[order], shape, starts, firsts)
-    starts[n_cells], firsts[0] = n, index.groups[first].code
+    starts[n_cells], firsts[0] = n, index.cells[first].code
     lows = np.empty(n + shape.groups, dtype=np.float64)
     cell_of = np.empty(n + shape.groups, dtype=np.int64)
     n_new = 0
     for cell in range(n_cells):
         alphas = np.empty(starts[cell + 1] - starts[cell], dtype=np.float64)
         for i in range(alphas.size):
-            alphas[i] = copies[order[starts[cell] + i]].alpha
+            alphas[i] = copies.lanes[order[starts[cell] + i] * WIDTH + ALPHA]
         n_more = cut_groups(np.sort(alphas), shape, lows[n_new:])
         cell_of[n_new : n_new + n_more] = cell
         n_new += n_more
-    row, groups = index.lists[term], index.groups
+    row, groups, cells = index.lists[term], index.groups, index.cells
     n_groups = row.n_groups - (end - first) + n_new
     if not block_fits(index.group_blocks, groups.size, block_class(n_groups)):
         return False
-    if index.posting_blocks[USED] + 2 * n + n_new > index.postings.size:
+    if index.posting_blocks[USED] + 2 * n + n_new > pool_room(index.postings):
         return False
     before, after = groups[row.start : first].copy(), groups[end : row.start + row.n_groups].copy()
+    cells_before, cells_after = cells[row.start : first].copy(), cells[end : row.start + row.n_groups].copy()
     free_postings(index, first, end)
     free_groups(index, term)
     row.start = take_block(index.group_blocks, groups["start"], block_class(n_groups))
     row.n_groups = n_groups
     first = np.int64(row.start) + before.size
-    groups[row.start : first] = before
+    groups[row.start : first], cells[row.start : first] = before, cells_before
     groups[first + n_new : first + n_new + after.size] = after
+    cells[first + n_new : first + n_new + after.size] = cells_after
     for at in range(first + n_new - 1, first - 1, -1):
         cell = cell_of[at - first]
-        clear_group(groups[at], firsts[cell], lows[at - first])
-        if at + 1 < first + n_new and groups[at + 1].code == groups[at].code:
-            groups[at].n_more = groups[at + 1].n_more + 1
+        clear_group(index, at, firsts[cell], lows[at - first])
+        if at + 1 < first + n_new and cells[at + 1].code == cells[at].code:
+            cells[at].n_more = cells[at + 1].n_more + 1
         if at > first and cell_of[at - first - 1] == cell:
             continue
         fill_cell(index, at, copies, order[starts[cell] : starts[cell + 1]])
@@ -208,7 +223,7 @@ def recut_crowded(index: SubscriptionLayout, term: int, slot: int, shape: Shape)
     first, at = find_group(index, term, code_of(face, slot, shape), face.alpha)
     if index.groups[at].n < _CROWD * max(shape.cell, group_size(shape)):
         return True
-    return recut(index, term, first, first + index.groups[first].n_more + 1, shape)
+    return recut(index, term, first, first + index.cells[first].n_more + 1, shape)
 
 
 @kernel
@@ -227,7 +242,7 @@ def prepare_words(index: SubscriptionLayout, subscriptions: Any, slot: int, shap
             n_postings += block_room(block_class(own.n + 1))
         else:
             n_postings += 1
-    if index.posting_blocks[USED] + n_postings > index.postings.size:
+    if index.posting_blocks[USED] + n_postings > pool_room(index.postings):
         return False
     return index.group_blocks[USED] + row.n_terms <= index.groups.size
 

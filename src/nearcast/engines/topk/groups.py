@@ -10,44 +10,38 @@ from typing import Any
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Floats
+from nearcast.columns.arena import Floats
 from nearcast.engines.blocks import block_class, block_room, give_block, take_block
-from nearcast.engines.topk.keys import Rest, code_of, key_of, reach_of, rest_of, share_of, tilt_of
-from nearcast.engines.topk.layout import HIDDEN_BITS, MANY, REFILED, Shape, SubscriptionLayout
+from nearcast.engines.topk.keys import Rest, code_of, rest_of, tilt_of
+from nearcast.engines.topk.layout import REFILED, WIDTH, Shape, SubscriptionLayout
+from nearcast.engines.topk.postings import (
+    find_posting,
+    first_key,
+    move_group,
+    place_of,
+    posting_key,
+    shift_hole,
+    write_posting,
+)
 from nearcast.jit import kernel
-
-
-@kernel
-def write_posting(posting: Any, slot: int, face: Any, rest: Rest) -> None:
-    """Write the posting of a word of a subscription."""
-    posting.mark, posting.bits = (np.int64(slot) << HIDDEN_BITS) + min(rest.n_hidden, MANY), rest.bits
-    posting.key = posting_key(face, rest)
-    posting.own, posting.after = share_of(rest.own), share_of(rest.after)
-    posting.x, posting.y, posting.z, posting.floor, posting.alpha = face.x, face.y, face.z, face.floor, face.alpha
-
-
-@kernel
-def posting_key(face: Any, rest: Rest) -> Any:
-    """What a word of a subscription is sorted by."""
-    return key_of(np.float64(face.floor), np.float64(face.alpha), reach_of(rest.own, rest.after))
 
 
 @kernel
 def find_group(index: SubscriptionLayout, term: int, code: int, alpha: float) -> Any:
     """The first group of the cell of a word that a place belongs to, and the group of an alpha in it."""
-    groups = index.groups
+    groups, cells = index.groups, index.cells
     row = index.lists[term]
     start = np.int64(row.start)
     first, end = start, start + row.n_groups
     while end - first > 1:
         middle = (first + end) >> 1
-        if groups[middle].code <= code:
+        if cells[middle].code <= code:
             first = middle
         else:
             end = middle
-    while first > start and groups[first - 1].code == groups[first].code:
+    while first > start and cells[first - 1].code == cells[first].code:
         first -= 1
-    after = first + groups[first].n_more + 1
+    after = first + cells[first].n_more + 1
     at = first
     while at + 1 < after and groups[at + 1].low <= alpha:
         at += 1
@@ -55,82 +49,57 @@ def find_group(index: SubscriptionLayout, term: int, code: int, alpha: float) ->
 
 
 @kernel
-def find_posting(postings: Array, group: Any, slot: int) -> Any:
-    """Position of a subscription's posting in its group."""
-    at = np.int64(group.start)
-    while postings[at].mark >> HIDDEN_BITS != slot:
-        at += 1
-    return at
+def bound_cell(index: SubscriptionLayout, first: int) -> None:
+    """Write the least key and tilt of the groups of a cell beside the first of them."""
+    groups, cell = index.groups, index.cells[first]
+    cell.key, cell.tilt = groups[first].key, groups[first].tilt
+    for at in range(first + 1, first + cell.n_more + 1):
+        cell.key = min(cell.key, groups[at].key)
+        cell.tilt = min(cell.tilt, groups[at].tilt)
 
 
 @kernel
-def bound_cell(groups: Array, first: int) -> None:
-    """Write the least key and tilt of a cell into its first group."""
-    head = groups[first]
-    head.cell_key, head.cell_tilt = head.key, head.tilt
-    for at in range(first + 1, first + head.n_more + 1):
-        head.cell_key = min(head.cell_key, groups[at].key)
-        head.cell_tilt = min(head.cell_tilt, groups[at].tilt)
+def clear_group(index: SubscriptionLayout, at: int, code: int, low: float) -> None:
+    """Make a group empty, and the only one of its cell."""
+    group, cell = index.groups[at], index.cells[at]
+    group.low, group.tilt, group.key = low, np.inf, np.inf
+    group.start, group.n, group.room = 0, 0, -1
+    cell.x0, cell.y0, cell.z0 = np.inf, np.inf, np.inf
+    cell.x1, cell.y1, cell.z1 = -np.inf, -np.inf, -np.inf
+    cell.code, cell.tilt, cell.key, cell.n_more = code, np.inf, np.inf, 0
 
 
 @kernel
-def clear_group(group: Any, code: int, low: float) -> None:
-    """Make a group empty."""
-    group.x0, group.y0, group.z0 = np.inf, np.inf, np.inf
-    group.x1, group.y1, group.z1 = -np.inf, -np.inf, -np.inf
-    group.code, group.low = code, low
-    group.tilt, group.key, group.cell_tilt, group.cell_key = np.inf, np.inf, np.inf, np.inf
-    group.start, group.n, group.room, group.n_more = 0, 0, -1, 0
-
-
-@kernel
-def widen_cell(group: Any, face: Any) -> None:
+def widen_cell(cell: Any, face: Any) -> None:
     """Let the box of a cell hold a point."""
-    group.x0, group.x1 = min(group.x0, face.x), max(group.x1, face.x)
-    group.y0, group.y1 = min(group.y0, face.y), max(group.y1, face.y)
-    group.z0, group.z1 = min(group.z0, face.z), max(group.z1, face.z)
-
-
-@kernel
-def shift_hole(postings: Array, start: Any, end: int, hole: int, key: float) -> int:
-    """Shift a free position among sorted postings to where a key belongs; returns it."""
-    while hole > start and postings[hole - 1].key > key:
-        postings[hole] = postings[hole - 1]
-        hole -= 1
-    while hole + 1 < end and postings[hole + 1].key < key:
-        postings[hole] = postings[hole + 1]
-        hole += 1
-    return hole
+    cell.x0, cell.x1 = min(cell.x0, face.x), max(cell.x1, face.x)
+    cell.y0, cell.y1 = min(cell.y0, face.y), max(cell.y1, face.y)
+    cell.z0, cell.z1 = min(cell.z0, face.z), max(cell.z1, face.z)
 
 
 @kernel
 def insert_position(index: Any, at: Any, key: Any) -> int:
     """A free position for a key in a group, which moves to a larger block when full; room was promised."""
     group = index.groups[at]
-    postings = index.postings
+    links = index.postings.ints[::WIDTH]
     if group.room < 0 or group.n == block_room(group.room):
-        size_class = block_class(group.n + 1)
-        start = take_block(index.posting_blocks, postings["mark"], size_class)
-        for i in range(group.n):
-            postings[start + i] = postings[group.start + i]
-        if group.room >= 0:
-            give_block(index.posting_blocks, postings["mark"], group.room, group.start)
-        group.start, group.room = start, size_class
-    start = np.int64(group.start)
+        size_class, old, old_class = block_class(group.n + 1), int(group.start), int(group.room)
+        start = take_block(index.posting_blocks, links, size_class)
+        move_group(index.postings, group, start, size_class)
+        if old_class >= 0:
+            give_block(index.posting_blocks, links, old_class, old)
     group.n += 1
     group.key = min(group.key, key)
-    return shift_hole(postings, start, start + group.n, start + group.n - 1, key)
+    return shift_hole(index.postings, group, group.n - 1, key)
 
 
 @kernel
 def take_posting(index: SubscriptionLayout, at: int, slot: int) -> None:
     """Take a subscription's posting out of a group."""
     group = index.groups[at]
-    postings = index.postings
-    start = np.int64(group.start)
-    shift_hole(postings, start, start + group.n, find_posting(postings, group, slot), np.inf)
+    shift_hole(index.postings, group, find_posting(index.postings.ints, group, slot), np.inf)
     group.n -= 1
-    group.key = postings[start].key if group.n > 0 else np.inf
+    group.key = first_key(index.postings, group) if group.n > 0 else np.inf
 
 
 @kernel
@@ -139,7 +108,7 @@ def free_postings(index: SubscriptionLayout, first: int, end: int) -> None:
     for at in range(first, end):
         group = index.groups[at]
         if group.room >= 0:
-            give_block(index.posting_blocks, index.postings["mark"], group.room, group.start)
+            give_block(index.posting_blocks, index.postings.ints[::WIDTH], group.room, group.start)
 
 
 @kernel
@@ -158,13 +127,15 @@ def file_posting(index: SubscriptionLayout, slot: int, term: int, code: int, res
     if row.n_groups == 0:
         row.start = take_block(index.group_blocks, index.groups["start"], block_class(1))
         row.n_groups, row.n, row.built = 1, 0, 0
-        clear_group(index.groups[row.start], 0, -1.0)
+        clear_group(index, int(row.start), 0, -1.0)
     face = index.faces[slot]
     first, at = find_group(index, term, code, face.alpha)
-    write_posting(index.postings[insert_position(index, at, posting_key(face, rest))], slot, face, rest)
+    group, position = index.groups[at], insert_position(index, at, posting_key(face, rest))
+    place, stride = place_of(group.start, block_room(group.room), position)
+    write_posting(index.postings, place, stride, slot, face, rest)
     index.groups[at].tilt = min(index.groups[at].tilt, tilt_of(np.float64(face.alpha)))
-    widen_cell(index.groups[first], face)
-    bound_cell(index.groups, first)
+    widen_cell(index.cells[first], face)
+    bound_cell(index, first)
     row.n += 1
 
 
@@ -174,7 +145,7 @@ def unfile_posting(index: SubscriptionLayout, slot: int, term: int, code: int) -
     row = index.lists[term]
     first, at = find_group(index, term, code, index.faces[slot].alpha)
     take_posting(index, at, slot)
-    bound_cell(index.groups, first)
+    bound_cell(index, first)
     row.n -= 1
     if row.n == 0:
         free_postings(index, row.start, row.start + row.n_groups)
@@ -195,9 +166,8 @@ def refile(index: SubscriptionLayout, subscriptions: Any, idf: Floats, slot: int
         rest = rest_of(terms, counts, row, scale, idf, i)
         first, at = find_group(index, terms[i], code, face.alpha)
         group = index.groups[at]
-        start = np.int64(group.start)
-        hole = find_posting(postings, group, slot)
-        hole = shift_hole(postings, start, start + group.n, hole, posting_key(face, rest))
-        write_posting(postings[hole], slot, face, rest)
-        group.key = postings[start].key
-        bound_cell(index.groups, first)
+        hole = shift_hole(postings, group, find_posting(postings.ints, group, slot), posting_key(face, rest))
+        place, stride = place_of(group.start, block_room(group.room), hole)
+        write_posting(postings, place, stride, slot, face, rest)
+        group.key = first_key(postings, group)
+        bound_cell(index, first)

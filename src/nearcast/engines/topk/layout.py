@@ -12,8 +12,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from nearcast.columns.arena import Array, Longs, record
+import numpy as np
+import numpy.typing as npt
+
+from nearcast.columns.arena import Array, Ints, Longs, record
 from nearcast.space.hilbert import CURVE_BITS
+
+Lanes = npt.NDArray[np.float32]
 
 SPREAD_BITS = 14  # of a slot, that tell apart who lies in one place
 CODE_BITS = 2 * CURVE_BITS + SPREAD_BITS
@@ -32,35 +37,38 @@ LIST = record(  # of a word
     ("built", "i4"),  # postings when it was cut into cells
 )
 GROUP = record(
-    ("code", "i8"),  # the cell: from this code on, see `code_of` in keys.py
+    ("low", "f4"),  # from this alpha on
+    ("tilt", "f4"),  # at most the least alpha / (1 - alpha)
+    ("key", "f4"),  # the least key, infinite if there is none
+    ("start", "i4"),  # its postings
+    ("n", "i4"),
+    ("room", "i4"),  # their size class
+)
+CELL = record(  # beside each group: its cell; all but `code` and `n_more` count beside the first group alone
+    ("code", "i8"),  # from this code on, see `code_of` in keys.py
     ("x0", "f4"),  # a box around the points of the cell
     ("y0", "f4"),
     ("z0", "f4"),
     ("x1", "f4"),
     ("y1", "f4"),
     ("z1", "f4"),
-    ("low", "f4"),  # the group: from this alpha on
-    ("tilt", "f4"),  # at most the least alpha / (1 - alpha)
-    ("key", "f4"),  # the least key, infinite if there is none
-    ("cell_tilt", "f4"),  # of all groups of the cell
-    ("cell_key", "f4"),
-    ("start", "i4"),  # its postings
-    ("n", "i4"),
-    ("room", "i4"),  # their size class
+    ("tilt", "f4"),  # the least of all groups of the cell
+    ("key", "f4"),
     ("n_more", "i4"),  # groups of the cell after this one
 )
-POSTING = record(  # all that the filter asks, so that it reads a group from end to end and nothing else
-    ("mark", "i4"),  # slot and, in the lowest bits, how many of the words after this one share a bit with another
-    ("bits", "u4"),  # of the subscription's words after this one
-    ("key", "f4"),
-    ("own", "u2"),  # weight of the word in the subscription's unit vector, by WHOLE
-    ("after", "u2"),  # length of that vector after the word, by WHOLE
-    ("x", "f4"),  # the face
-    ("y", "f4"),
-    ("z", "f4"),
-    ("floor", "f4"),
-    ("alpha", "f4"),
-)
+# Fields of a posting, 32 bits each: all that the filter asks, so that it reads a group from end to end and no more.
+# `postings.py` tells where they lie.
+MARK = 0  # slot and, in the lowest bits, how many of the words after this one share a bit with another
+BITS = 1  # of the subscription's words after this one
+KEY = 2
+LENGTHS = 3  # of the word in the subscription's unit vector, and of that vector after it from `AFTER_BITS` on, by WHOLE
+POINT = 4  # x, y and z: the face
+FLOOR = 7
+ALPHA = 8
+WIDTH = 9
+LANES = 16  # postings that are compared at once
+PADDING = LANES  # numbers at the end of the pool: a strip is read as if it were full
+AFTER_BITS = 16
 WHOLE = 2**16 - 1
 HIDDEN_BITS = 3
 MANY = (1 << HIDDEN_BITS) - 1  # words, or more
@@ -76,14 +84,22 @@ CELLS, CELLS_SKIPPED, GROUPS, GROUPS_SKIPPED, VISITED, CANDIDATES, VERIFIED, REF
 N_WORK = 9
 
 
+class PostingPool(NamedTuple):
+    """The postings of all groups, in one array that is seen in two ways."""
+
+    ints: Ints  # int32[]
+    lanes: Lanes  # float32[]: the same numbers
+
+
 class SubscriptionLayout(NamedTuple):
     """The subscription index."""
 
     faces: Array  # FACE[n_slots]
     lists: Array  # LIST[n_terms]
     groups: Array  # GROUP[]
+    cells: Array  # CELL[]: side by side with groups, of which many are read for one cell
     group_blocks: Longs  # int64[N_HEADS]: which of them are free, see blocks.py
-    postings: Array  # POSTING[]
+    postings: PostingPool
     posting_blocks: Longs  # int64[N_HEADS]
     work: Longs  # int64[N_WORK]
     dues: Array  # DUE[n_slots]; nothing while nobody's scores fade, see dues.py

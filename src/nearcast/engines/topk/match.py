@@ -16,28 +16,40 @@ import numpy as np
 from nearcast.columns.arena import Array, Floats, Ints, Longs
 from nearcast.columns.fields.conditions import NO_CONDITION, satisfies
 from nearcast.columns.scores import gather, scatter
-from nearcast.engines.exact import TOPK, rank
+from nearcast.engines.blocks import block_room
+from nearcast.engines.exact import topk_rank
 from nearcast.engines.topk.keys import bit_of, comes_before, n_bits, point_of
 from nearcast.engines.topk.layout import (
+    AFTER_BITS,
+    ALPHA,
+    BITS,
     CANDIDATES,
     CELLS,
     CELLS_SKIPPED,
+    FLOOR,
     GROUPS,
     GROUPS_SKIPPED,
     HIDDEN_BITS,
+    LANES,
+    LENGTHS,
     MANY,
+    POINT,
     VERIFIED,
     VISITED,
     WHOLE,
+    WIDTH,
+    PostingPool,
     SubscriptionLayout,
 )
-from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
+from nearcast.engines.topk.postings import strip_of
+from nearcast.engines.topk.sift import Place, Text, place_in_lanes, sift_strip, text_in_lanes
+from nearcast.jit import NEED_ROOM, allocating, inlined, kernel, prefetch
 from nearcast.space.hilbert import at_least, box_squared
+from nearcast.space.rounding import above
 
 _LOOSE = 1e-12
 _BLUR = 4e-7  # relative; more than a float32 point is off
 _AHEAD = 8  # candidates between the steps of reading ahead
-_FETCHED = (0, 2, 4, 6)  # postings whose lines of the processor's cache are fetched, for all groups of a cell at once
 
 
 class MessagePoint(NamedTuple):
@@ -49,6 +61,7 @@ class MessagePoint(NamedTuple):
     blur: float  # by which distances to rounded points may be too long, besides a share of their own
     metric: int
     max_distance: float
+    place: Place  # the same for many postings at once
 
 
 class MessageWord(NamedTuple):
@@ -57,16 +70,7 @@ class MessageWord(NamedTuple):
     position: int  # among its words, the rarest first
     unit: float  # its weight in the message's unit vector, by WHOLE
     bits: int  # of the words after it
-
-
-class GroupSpan(NamedTuple):
-    """Where the postings of a group lie, and how far they are looked at."""
-
-    start: int
-    end: int
-    added: float  # what the distance of the cell adds to every key
-    near: float  # what the similarity of places does not exceed anywhere in the cell
-    most: float  # the scan ends at the first sum, since keys are sorted, that exceeds this
+    text: Text  # the same for many postings at once
 
 
 class Probe(NamedTuple):
@@ -141,39 +145,65 @@ def ssim_bound(point: MessagePoint, squared: float) -> Any:
 
 
 @kernel
+def wants(pool: PostingPool, at: int, stride: int, point: MessagePoint, word: MessageWord, tails: Floats) -> float:
+    """What the similarity of places does not exceed for a posting, or -1 if its subscription cannot want the message.
+
+    `tails` says how long the message's vector can be after the word.
+    """
+    ints, lanes = pool
+    n_shared = n_bits(np.int64(ints[at + BITS * stride]) & word.bits)
+    if n_shared > 0:
+        n_shared = min(n_shared + (ints[at] & MANY), MANY)
+    lengths = np.int64(ints[at + LENGTHS * stride])
+    text = (lengths & WHOLE) * word.unit + ((lengths >> AFTER_BITS) & WHOLE) * tails[n_shared]
+    dx = np.float64(lanes[at + POINT * stride]) - point.x
+    dy = np.float64(lanes[at + (POINT + 1) * stride]) - point.y
+    dz = np.float64(lanes[at + (POINT + 2) * stride]) - point.z
+    near = ssim_bound(point, dx * dx + dy * dy + dz * dz)
+    alpha = np.float64(lanes[at + ALPHA * stride])
+    return near if alpha * near + (1.0 - alpha) * text + _LOOSE >= lanes[at + FLOOR * stride] else -1.0
+
+
+@kernel
 def scan_group(
-    postings: Array, span: GroupSpan, point: MessagePoint, word: MessageWord, tails: Floats, candidates: Array, n: int
-) -> tuple[int, int]:
+    pool: PostingPool, group: Any, last: Any, point: MessagePoint, word: MessageWord, probe: Probe, n: int
+) -> tuple[Any, Any]:
     """Add the subscriptions of a group that may want the message to the `n` candidates.
 
-    `tails` says how long the message's vector can be after the word. Returns how many candidates there are then, and
-    how many subscriptions were looked at. Takes no layout: when it did, a seventh of the time of a message went into
-    counting references to arrays (2026-11-16).
-
-    Paper: [SKYPE] section 5.2, theorems 1 and 2; section 5.3.2, theorem 4.
-    Departs: places are compared as they are, instead of by inner and outer bounds; the words after this one count by
-    how many the two can share at most, by their bits, instead of by the maximal weight.
+    Postings are looked at up to the first whose key exceeds `last`. Returns how many candidates there are then, and how
+    many were looked at.
     """
-    at = span.start
-    while at < span.end and postings[at].key + span.added <= span.most:
-        posting = postings[at]
-        at += 1
-        n_shared = n_bits(np.int64(posting.bits) & word.bits)
-        if n_shared > 0:
-            n_shared = min(n_shared + (posting.mark & MANY), MANY)
-        text = posting.own * word.unit + posting.after * tails[n_shared]
-        alpha = np.float64(posting.alpha)
-        least = posting.floor - (1.0 - alpha) * text - _LOOSE
-        if alpha * span.near < least:  # most fail by their words, before their own places are looked at
-            continue
-        dx, dy, dz = np.float64(posting.x) - point.x, np.float64(posting.y) - point.y, np.float64(posting.z) - point.z
-        near = ssim_bound(point, dx * dx + dy * dy + dz * dz)
-        if alpha * near >= least:
-            candidate = candidates[n]
-            candidate.slot, candidate.word, candidate.near = posting.mark >> HIDDEN_BITS, word.position, near
-            candidate.floor = posting.floor
-            n += 1
-    return n, at - span.start
+    tails = probe.tails[word.position * (MANY + 1) : (word.position + 1) * (MANY + 1)]
+    room = np.int64(block_room(group.room))
+    n_visited = np.int64(0)
+    for first in range(0, group.n, LANES):
+        strip, stride = strip_of(np.int64(group.start), room, np.int64(first))
+        n_here = min(group.n - first, LANES)
+        if first + LANES < group.n:
+            fetch_strip(pool, strip + WIDTH * LANES)
+        found, n_sought = sift_strip(pool, strip, stride, n_here, point.place, word.text, last)
+        n_visited += n_sought
+        lane = 0
+        while found > 0:
+            if found & 1:
+                near = wants(pool, strip + lane, stride, point, word, tails)
+                if near >= 0.0:
+                    candidate = probe.candidates[n]
+                    candidate.slot, candidate.word = pool.ints[strip + lane] >> HIDDEN_BITS, word.position
+                    candidate.near, candidate.floor = near, pool.lanes[strip + lane + FLOOR * stride]
+                    n += 1
+            found >>= 1
+            lane += 1
+        if n_sought < n_here:
+            break
+    return n, n_visited
+
+
+@inlined
+def fetch_strip(pool: Any, strip: Any) -> None:
+    """Have the lines of the processor's cache read ahead in which a full strip lies."""
+    for field in range(WIDTH):
+        prefetch(pool.ints, strip + field * LANES)
 
 
 @kernel
@@ -185,53 +215,76 @@ def scan_word(
     Paper: [SKYPE] section 5.4, algorithm 1; section 5.3, theorem 3 and lemma 6.
     Departs: lemma 6 takes the text that the word leaves possible, instead of 1.
     """
-    groups, candidates, work, postings = index.groups, probe.candidates, index.work, index.postings
+    groups, pool, work = index.groups, index.postings, index.work
     row = index.lists[probe.words[position]]
     reach = probe.reaches[position]
-    word = MessageWord(position, probe.units[position] / WHOLE * (1.0 + _LOOSE), probe.bits[position])
+    unit = probe.units[position] / WHOLE * (1.0 + _LOOSE)
     tails = probe.tails[position * (MANY + 1) : (position + 1) * (MANY + 1)]
+    word = MessageWord(position, unit, probe.bits[position], text_in_lanes(unit, probe.bits[position], tails))
     at = np.int64(row.start)
     end = at + row.n_groups
     while at < end:
-        first = groups[at]
-        after = at + first.n_more + 1
-        near = ssim_bound(point, box_squared(point.x, point.y, point.z, first))
-        lack = max(0.0, 1.0 - near)
+        cell = index.cells[at]
+        after = at + cell.n_more + 1
+        lack = max(0.0, 1.0 - ssim_bound(point, box_squared(point.x, point.y, point.z, cell)))
         work[CELLS] += 1
-        if prune_groups and first.cell_key + first.cell_tilt * lack > reach:
+        if prune_groups and cell.key + cell.tilt * lack > reach:
             work[CELLS_SKIPPED] += 1
             at = after
             continue
         work[GROUPS] += after - at
         for later in range(at, after):
-            for posting in _FETCHED:
-                prefetch(postings, groups[later].start + posting)
+            group = groups[later]
+            if group.key + group.tilt * lack <= reach or not prune_groups:
+                fetch_strip(pool, WIDTH * np.int64(group.start))
         while at < after:
             group = groups[at]
-            added = group.tilt * lack
             at += 1
+            added = group.tilt * lack
             if prune_groups and group.key + added > reach:
                 work[GROUPS_SKIPPED] += 1
                 continue
-            if n + group.n > candidates.size:
+            if n + group.n > probe.candidates.size:
                 return NEED_ROOM
-            start = int(np.int64(group.start))
-            span = GroupSpan(start, start + group.n, added, near, reach if prune_groups else np.inf)
-            n, n_visited = scan_group(postings, span, point, word, tails, candidates, n)
+            last = above(reach - added) if prune_groups else np.float32(np.inf)
+            n, n_visited = scan_group(pool, group, last, point, word, probe, n)
             work[VISITED] += n_visited
     return n
 
 
 @kernel
-def verify(batch: Any, event: int, slot: int, candidates: Array, words: Ints, found: Any) -> int:
+def shared_product(subscriptions: Any, row: Any, idf: Floats, dense: Floats, first: int, bits: int) -> float:
+    """`dot_row` of a subscription with the scattered message, or -1 if they share a rarer word than `first`.
+
+    Most words fail by `bits`, those of the message's words: weights are far apart in memory, and slow to look at.
+    """
+    terms, counts = subscriptions.terms, subscriptions.counts
+    total = 0.0
+    for i in range(row.term_start, row.term_start + row.n_terms):
+        term = terms[i]
+        if bits & bit_of(term) == 0:
+            continue
+        other = dense[term]
+        if other != 0.0:
+            if comes_before(idf[term], term, idf[first], first):
+                return -1.0
+            total += (counts[i] * idf[term]) * other
+    return total
+
+
+@kernel
+def verify(batch: Any, event: int, slot: int, candidates: Array, probe: Probe, found: Any) -> int:
     """Write the candidates whose buffers the message enters, and its ranks; returns their number.
 
-    A subscription is taken by the first word that it shares, since what that word lets pass no other need look at.
-    `words` are those of the message, the rarest first; the message is scattered.
+    A subscription is taken by the first word that it shares, since what that word lets pass no other need look at. The
+    message is scattered, and `probe` has its words.
     """
-    idf, dense, clock = batch.idf, batch.dense, batch.steps.clocks[event]
-    message = batch.messages.rows[slot]
-    rows, scales, terms, counts, conditions = batch.subscriptions
+    if candidates.size == 0:
+        return 0
+    idf, clock = batch.idf, batch.steps.clocks[event]
+    message, subscriptions = batch.messages.rows[slot], batch.subscriptions
+    rows, scales, terms, counts, conditions = subscriptions
+    bits = probe.bits[0] | bit_of(probe.words[0])
     n = 0
     for i in range(candidates.size):
         if i + 2 * _AHEAD < candidates.size:
@@ -244,25 +297,17 @@ def verify(batch: Any, event: int, slot: int, candidates: Array, words: Ints, fo
         row = rows[candidate.slot]
         if row.expires <= clock:
             continue
-        first = words[candidate.word]
-        dot = 0.0
-        for j in range(row.term_start, row.term_start + row.n_terms):
-            term = terms[j]
-            if dense[term] != 0.0:
-                if comes_before(idf[term], term, idf[first], first):
-                    dot = -1.0
-                    break
-                dot += counts[j] * idf[term] * dense[term]
-        if dot < 0.0:
+        product = shared_product(subscriptions, row, idf, batch.dense, probe.words[candidate.word], bits)
+        if product <= 0.0:
             continue
         scale = scales[candidate.slot]
-        text = dot / (scale.norm * message.norm)
+        text = product / (scale.norm * message.norm)
         floor = np.float64(candidate.floor)
         if scale.alpha * candidate.near + (1.0 - scale.alpha) * text + _LOOSE < floor:
             continue
         if row.condition != NO_CONDITION and not satisfies(conditions, row.condition, batch.messages.fields, slot):
             continue
-        value = rank(TOPK, batch.subscriptions, candidate.slot, message, batch.space, idf, dense)
+        value = topk_rank(row, scale, product, message, batch.space)
         if value >= floor:  # a little below that of the buffer, which has the last word
             found.slots[n], found.ranks[n] = candidate.slot, value
             n += 1
@@ -279,7 +324,9 @@ def find(
     sort_words(messages, message, idf, probe)
     measure_rests(probe, message.n_terms)
     x, y, z = point_of(space.metric, message.x, message.y)
-    point = MessagePoint(x, y, z, _BLUR * (abs(x) + abs(y) + abs(z)), space.metric, space.max_distance)
+    blur = _BLUR * (abs(x) + abs(y) + abs(z))
+    place = place_in_lanes(space.metric, x, y, z, blur, space.max_distance)
+    point = MessagePoint(x, y, z, blur, space.metric, space.max_distance, place)
     n = 0
     for position in range(message.n_terms):
         term = probe.words[position]
@@ -291,7 +338,7 @@ def find(
         return NEED_ROOM
     scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
     index.work[CANDIDATES] += n
-    n = verify(batch, event, slot, probe.candidates[:n], probe.words, found)
+    n = verify(batch, event, slot, probe.candidates[:n], probe, found)
     gather(messages.terms, message.term_start, message.n_terms, dense)
     index.work[VERIFIED] += n
     return n

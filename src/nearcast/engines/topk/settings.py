@@ -27,8 +27,8 @@ class SkypeSettings:
         kmax by k, or the ratio.
     """
 
-    cell: int = 1000
-    groups: int = 10
+    cell: int = 4000
+    groups: int = 20
     prune_groups: bool = True
     strategy: str = "cost"
     share: float = 0.0

@@ -16,6 +16,7 @@ from nearcast.engines.topk.keys import point_of
 from nearcast.engines.topk.layout import (
     BUILDS,
     CANDIDATES,
+    CELL,
     CELLS,
     CELLS_SKIPPED,
     FACE,
@@ -24,10 +25,12 @@ from nearcast.engines.topk.layout import (
     GROUPS_SKIPPED,
     LIST,
     N_WORK,
-    POSTING,
+    PADDING,
     REFILED,
     VERIFIED,
     VISITED,
+    WIDTH,
+    PostingPool,
     Shape,
     SubscriptionLayout,
 )
@@ -61,6 +64,11 @@ def mark_moved(faces: Array, slots: Ints, rows: Array, metric: int, marks: Array
         marks[i] = np.float32(x) != face.x or np.float32(y) != face.y or np.float32(z) != face.z
 
 
+def pool_of(ints: Ints) -> PostingPool:
+    """An array as a pool of postings."""
+    return PostingPool(ints, ints.view(np.float32))
+
+
 class SkypeIndex:
     """Subscriptions by word, place, alpha and floor."""
 
@@ -82,8 +90,9 @@ class SkypeIndex:
             np.zeros(0, dtype=FACE),
             np.zeros(0, dtype=LIST),
             np.zeros(_FIRST_ROOM, dtype=GROUP),
+            np.zeros(_FIRST_ROOM, dtype=CELL),
             np.zeros(N_HEADS, dtype=np.int64),
-            np.zeros(_FIRST_ROOM, dtype=POSTING),
+            pool_of(np.zeros(_FIRST_ROOM * WIDTH, dtype=np.int32)),
             np.zeros(N_HEADS, dtype=np.int64),
             self._work,
             np.zeros(0, dtype=DUE),
@@ -118,15 +127,18 @@ class SkypeIndex:
     def _grow(self) -> None:
         """Room for more groups and postings: for those that are nearly full, or for both if neither is."""
         old = self.layout
-        wanted = {
-            name: array.size + 1
-            for name, array, blocks in (
-                ("groups", old.groups, old.group_blocks),
-                ("postings", old.postings, old.posting_blocks),
+        n_groups, n_postings = old.groups.size, old.postings.ints.size // WIDTH
+        more_groups, more_postings = (
+            blocks[USED] >= n - n // 8 for blocks, n in ((old.group_blocks, n_groups), (old.posting_blocks, n_postings))
+        )
+        neither = not (more_groups or more_postings)
+        if more_groups or neither:
+            groups, cells = with_room(old.groups, n_groups + 1), with_room(old.cells, n_groups + 1)
+            self.layout = self.layout._replace(groups=groups, cells=cells)
+        if more_postings or neither:
+            self.layout = self.layout._replace(
+                postings=pool_of(with_room(old.postings.ints, old.postings.ints.size + 1))
             )
-            if blocks[USED] >= array.size - array.size // 8
-        } or {"groups": old.groups.size + 1, "postings": old.postings.size + 1}
-        self.layout = old._replace(**{name: with_room(getattr(old, name), n) for name, n in wanted.items()})
 
     def unfile(self, slots: Ints, subscriptions: PointLayout) -> None:
         """Take subscriptions out."""
@@ -142,16 +154,20 @@ class SkypeIndex:
         mark_moved(self.layout.faces, slots, rows, self.shape.metric, marks)
         return slots.compress(marks)
 
-    def _used(self) -> SubscriptionLayout:
+    def _used(self) -> State:
+        """What is in use, as arrays."""
         old = self.layout
-        return old._replace(
-            groups=old.groups[: old.group_blocks[USED]], postings=old.postings[: old.posting_blocks[USED]]
-        )
+        return {
+            **old._asdict(),
+            "groups": old.groups[: old.group_blocks[USED]],
+            "cells": old.cells[: old.group_blocks[USED]],
+            "postings": old.postings.ints[: WIDTH * old.posting_blocks[USED]],
+        }
 
     @property
     def nbytes(self) -> int:
         """Bytes in use; room ahead is never touched, so the system has not given it out yet."""
-        return sum(array.nbytes for array in self._used())
+        return sum(array.nbytes for array in self._used().values())
 
     def stats(self) -> dict[str, int]:
         """Counts of work."""
@@ -159,10 +175,11 @@ class SkypeIndex:
 
     def state(self) -> State:
         """Everything but the queue, which follows from what is due when."""
-        arrays = self._used()._asdict()
+        arrays = self._used()
         return {name: arrays[name] for name in arrays if name not in ("due_queue", "due_count")}
 
     def load(self, state: State) -> None:
-        self.layout = self.layout._replace(**state)
+        postings = np.append(state["postings"], np.zeros(PADDING, dtype=np.int32))
+        self.layout = self.layout._replace(**{**state, "postings": pool_of(postings)})
         self._work = self.layout.work
         self._grow_dues(self.layout.dues.size)

@@ -350,15 +350,16 @@ class ApTree:
         """The part of the largest node whose weights have moved too far; the root once the sample is full."""
         parts, nodes = self.layout.parts, self.layout.nodes
         noted = self._take_todo(DRIFTING)
-        noted = np.unique(noted) if noted.size else noted
         if self.settings.drift == math.inf or parts["child"][ROOT] < 0:
             return None
         if self.recent.full and not self._built_with_sample and self.recent.n_arrived >= self.n_entries:
             return ROOT  # there were enough messages to share its cost
         if self._n_rows_earned >= self.n_entries and self._moves_differ():
             return ROOT
+        if not noted.size:
+            return None
         worst, weight = None, max(self.settings.leaf, int(_LEAST_SHARE * self.n_entries))
-        for node in noted[noted < self.layout.heads[N_NODES]].tolist():
+        for node in np.unique(noted[noted < self.layout.heads[N_NODES]]).tolist():
             part, first, n = int(nodes["part"][node]), int(nodes["first"][node]), int(nodes["n_parts"][node]) + 1
             if parts["child"][part] != node or not weight < parts["now"][part] <= self._n_rows_earned:
                 continue

@@ -47,7 +47,7 @@ from nearcast.engines.within.layout import (
 )
 from nearcast.engines.within.leaf_block import append_row, copy_block, empty_block, lines_for, write_frame
 from nearcast.engines.within.paths import region_of
-from nearcast.jit import kernel
+from nearcast.jit import BITS, LANES, kernel
 
 _NO_RANGE = -1
 
@@ -104,6 +104,15 @@ def new_block(tree: TreeLayout, size_class: int) -> Any:
 
 
 @kernel
+def hang(tree: TreeLayout, part: int, child: int) -> None:
+    """Hang a node, a leaf or nothing below a part."""
+    tree.parts[part].child = child
+    node = tree.parts[part].node
+    if node != NO_NODE and tree.nodes[node].first == part:
+        tree.nodes[node].has_dummy = child != NOTHING
+
+
+@kernel
 def new_leaf(tree: TreeLayout, part: int, n_rows: int, since: int) -> Any:
     """A leaf with room for `n_rows` entries, hung below `part`; the caller has made sure that there is room."""
     leaf = take_range(tree.heads, tree.leaves["part"], N_LEAVES, FREE_LEAF, 0)
@@ -112,7 +121,7 @@ def new_leaf(tree: TreeLayout, part: int, n_rows: int, since: int) -> Any:
     row.since, row.n_messages, row.message_room, row.tried, row.part = since, 0, NOTHING, 0, part
     row.caught_up = 0
     tree.parts[part].start = new_block(tree, row.room)
-    tree.parts[part].child = -2 - leaf
+    hang(tree, part, -2 - leaf)
     return leaf
 
 
@@ -131,7 +140,7 @@ def free_leaf(tree: TreeLayout, leaf: int) -> None:
     tree.heads[LISTED_ROWS] -= row.n_messages
     if row.message_room != NOTHING:
         give_range(tree.heads, tree.listed["slot"], FREE_LISTS, row.message_room, row.message_start)
-    part.child = NOTHING
+    hang(tree, row.part, NOTHING)
     give_range(tree.heads, tree.leaves["part"], FREE_LEAF, 0, leaf)
 
 
@@ -164,7 +173,7 @@ def new_node(tree: TreeLayout, n_parts: int) -> Any:
     node = take_range(tree.heads, tree.nodes["part"], N_NODES, FREE_NODE, 0)
     row = tree.nodes[node]
     row.first = take_range(tree.heads, tree.parts["child"], N_PARTS, FREE_PARTS, class_of(n_parts + 1))
-    row.n_parts = n_parts
+    row.n_parts, row.has_dummy = n_parts, False
     for part in range(row.first, row.first + n_parts + 1):
         tree.parts[part].child = NOTHING
         tree.parts[part].low, tree.parts[part].high = LAST_RANK, UNRANKED
@@ -177,7 +186,7 @@ def free_node(tree: TreeLayout, node: int) -> None:
     """Give back a node and its parts; whatever hangs below must have been given back before."""
     tree.heads[VERSION] += 1
     row = tree.nodes[node]
-    tree.parts[row.part].child = NOTHING
+    hang(tree, row.part, NOTHING)
     give_range(tree.heads, tree.parts["child"], FREE_PARTS, class_of(row.n_parts + 1), row.first)
     give_range(tree.heads, tree.nodes["part"], FREE_NODE, 0, node)
 
@@ -198,10 +207,17 @@ def cover_free_ranges(heads: Longs, links: Ints, free: int, covered: Array) -> b
     return True
 
 
-def _views(lines_: Array) -> tuple[Array, Ints, Array]:
-    """Lines of blocks as bytes, int32 and float32."""
-    ints: Ints = lines_.view(np.int32)
-    return lines_, ints, lines_.view(np.float32)
+def _views(lines: Array) -> tuple[Array, Ints, Array]:
+    """Lines of blocks as bytes, int32 and float32. The bytes go on past the last line, which a scan may read past."""
+    ints: Ints = lines[:-BITS].view(np.int32)
+    return lines, ints, ints.view(np.float32)
+
+
+def _longer(array: Array, n: int) -> Array:
+    """A copy with `n` zeros at its end."""
+    copy = np.zeros(array.size + n, array.dtype)
+    copy[:-n] = array
+    return copy
 
 
 class TreeArrays:
@@ -213,8 +229,9 @@ class TreeArrays:
         heads[N_PARTS] = 1  # where the root hangs
         heads[VERSION] = version + 1
         self.layout = TreeLayout(
-            heads, np.zeros(0, NODE), np.zeros(1, PART), np.zeros(1, np.int32), np.zeros(1), np.zeros(0, LEAF),
-            *_views(np.zeros(0, np.uint8)), np.zeros(0, LISTED),
+            heads, np.zeros(0, NODE), np.zeros(1, PART), np.zeros(1, np.int32), np.zeros(1 + LANES, np.float32),
+            np.zeros(0, LEAF),
+            *_views(np.zeros(BITS, np.uint8)), np.zeros(0, LISTED),
         )  # fmt: skip
         self.layout.parts["child"] = NOTHING
         self.layout.parts["node"] = NO_NODE
@@ -224,15 +241,15 @@ class TreeArrays:
         heads, old = self.layout.heads, self.layout
         n_parts = int(heads[N_PARTS]) + parts
         n_bytes = 4 * INTS_PER_LINE * (int(heads[N_LINES]) + lines)
-        blocks = with_room(old.bytes, n_bytes)
+        blocks, grown = with_room(old.bytes, n_bytes + BITS), with_room(old.parts, n_parts)
         self.layout = TreeLayout(
             heads,
             with_room(old.nodes, int(heads[N_NODES]) + nodes),
-            with_room(old.parts, n_parts),
-            with_room(old.highs, n_parts),
-            with_room(old.lines, n_parts),
+            grown,
+            with_room(old.highs, grown.size),
+            with_room(old.lines, grown.size + LANES),
             with_room(old.leaves, int(heads[N_LEAVES]) + leaves),
-            *_views(blocks[: blocks.size // (4 * INTS_PER_LINE) * 4 * INTS_PER_LINE]),
+            *_views(blocks[: (blocks.size - BITS) // (4 * INTS_PER_LINE) * 4 * INTS_PER_LINE + BITS]),
             with_room(old.listed, int(heads[N_LISTED]) + listed),
         )
 
@@ -240,8 +257,8 @@ class TreeArrays:
         heads, old = self.layout.heads, self.layout
         n_parts, n_bytes = int(heads[N_PARTS]), 4 * INTS_PER_LINE * int(heads[N_LINES])
         return TreeLayout(
-            heads, old.nodes[: heads[N_NODES]], old.parts[:n_parts], old.highs[:n_parts], old.lines[:n_parts],
-            old.leaves[: heads[N_LEAVES]], *_views(old.bytes[:n_bytes]), old.listed[: heads[N_LISTED]],
+            heads, old.nodes[: heads[N_NODES]], old.parts[:n_parts], old.highs[:n_parts], old.lines[: n_parts + LANES],
+            old.leaves[: heads[N_LEAVES]], *_views(old.bytes[: n_bytes + BITS]), old.listed[: heads[N_LISTED]],
         )  # fmt: skip
 
     @property
@@ -252,9 +269,10 @@ class TreeArrays:
 
     def state(self) -> State:
         used = self._used()._asdict()
+        used["bytes"], used["lines"] = used["bytes"][:-BITS], used["lines"][:-LANES]
         return {name: array for name, array in used.items() if name not in ("ints", "floats")}
 
     def load(self, state: State) -> None:
-        _, ints, floats = _views(state["bytes"])
-        own = {**state, "ints": ints, "floats": floats}
+        blocks, ints, floats = _views(_longer(state["bytes"], BITS))
+        own = {**state, "lines": _longer(state["lines"], LANES), "bytes": blocks, "ints": ints, "floats": floats}
         self.layout = TreeLayout(*(own[name] for name in TreeLayout._fields))

@@ -16,7 +16,6 @@ from nearcast.columns.arena import Array, Ints, Longs, record, with_room
 from nearcast.columns.fields.decode import LIST
 from nearcast.columns.fields.values import n_fields
 from nearcast.columns.message_table import MessageLayout
-from nearcast.engines.within.build.space_grid import cell_of
 from nearcast.engines.within.layout import (
     KEYWORD,
     NOTHING,
@@ -25,17 +24,18 @@ from nearcast.engines.within.layout import (
     VERSION,
     TreeLayout,
 )
-from nearcast.engines.within.paths import cut_of
-from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
+from nearcast.engines.within.paths import cell_at, cut_of
+from nearcast.jit import LANES, NEED_ROOM, allocating, kernel, prefetch
 from nearcast.space.distance import HAVERSINE, wrap
+from nearcast.space.rounding import below
 
 CHUNK = 256  # messages that go down together at most
 NEED_FRONTIER = -2  # the frontier has too little room
 _NO_OFFSET = 127  # of the parts where probes begin: no word is used up
 
 PROBE = record(
-    ("x", "f8"),
-    ("y", "f8"),
+    ("x", "f4"),  # rounded down
+    ("y", "f4"),
     ("event", "i4"),  # which of the messages
     ("word_start", "i4"),
     ("n_words", "i4"),
@@ -146,7 +146,7 @@ def write_probes(descent: DescentInput, first: int, end: int, frontier: Frontier
         frontier.keys,
         frontier.probes,
     )
-    slots, wraps, fields = descent.slots, descent.metric == HAVERSINE, descent.messages.fields
+    leads, slots, wraps, fields = frontier.leads, descent.slots, descent.metric == HAVERSINE, descent.messages.fields
     n, n_keys = 0, 0
     for event in range(first, end):
         if slots[event] < 0:
@@ -159,6 +159,7 @@ def write_probes(descent: DescentInput, first: int, end: int, frontier: Frontier
         for i in range(message.term_start, message.term_start + message.n_terms):
             rank = np.int64(ranks[terms[i]])
             if rank != UNRANKED:
+                prefetch(leads, 2 * terms[i])
                 keys[n_keys] = rank << 32 | terms[i]
                 n_keys += 1
         for i in range(n_values):
@@ -172,7 +173,7 @@ def write_probes(descent: DescentInput, first: int, end: int, frontier: Frontier
         twin = wraps and not -180.0 <= message.x < 180.0
         for turn in range(1 + twin):
             probe = probes[n]
-            probe.x, probe.y = wrap(message.x) if turn else message.x, message.y
+            probe.x, probe.y = below(wrap(message.x) if turn else message.x), below(message.y)
             probe.event, probe.word_start, probe.n_words, probe.twin = event, start, n_keys - start, twin - turn
             n += 1
     return n
@@ -246,8 +247,8 @@ def expand_parts(tree: TreeLayout, n_parts: int, n_reached: int, frontier: Front
             continue
         if child >= 0:
             prefetch(tree_nodes, child)
-            for at in range(start, start + 32, 8):
-                prefetch(lines, at)
+            prefetch(lines, start)
+            prefetch(lines, start + LANES)
             node = nodes[n]
             node.probe, node.at, node.eta, node.offset = stop.probe, child, stop.eta, stop.offset
             n += 1
@@ -265,7 +266,7 @@ def visit_nodes(tree: TreeLayout, n_nodes: int, frontier: Frontier) -> int:
     Paper: [APTREE] section 3.2.3, algorithm 1.
     Departs: a cut of several words may have a child for the same offset again; it begins at the word that hit.
     """
-    nodes, parts, lines, highs = tree.nodes, tree.parts, tree.lines, tree.highs
+    nodes, parts, highs = tree.nodes, tree.parts, tree.highs
     stops, probes, keys, out = frontier.nodes, frontier.probes, frontier.keys, frontier.parts
     n = 0
     for i in range(n_nodes):
@@ -287,18 +288,16 @@ def visit_nodes(tree: TreeLayout, n_nodes: int, frontier: Frontier) -> int:
                 target.probe, target.at, target.eta, target.offset = stop.probe, at, j, offset
                 n += 1
         else:
-            n_x = node.n_columns - 1
-            column = cell_of(lines, first, n_x, probe.x)
-            row = cell_of(lines, first + n_x, node.n_parts // node.n_columns - 1, probe.y)
-            at = first + 1 + row * node.n_columns + column
+            at = first + 1 + cell_at(tree, node, probe.x, probe.y)
             prefetch(parts, at)
             target = out[n]
             target.probe, target.at, target.eta, target.offset = stop.probe, at, eta, offset
             n += 1
-        prefetch(parts, first)
-        target = out[n]
-        target.probe, target.at, target.eta, target.offset = stop.probe, first, eta, offset
-        n += 1
+        if node.has_dummy:
+            prefetch(parts, first)
+            target = out[n]
+            target.probe, target.at, target.eta, target.offset = stop.probe, first, eta, offset
+            n += 1
     return n
 
 

@@ -80,12 +80,12 @@ class WithinApTree:
             return NO_CHANGES
         live, tree = self.context.live, self.tree
         tree.order.ensure_terms(self.context.vocabulary.capacity)
-        changes = self._match(steps, 1, live.table)
+        n_arrived = int(np.count_nonzero(steps.arrivals >= 0))
+        changes = self._match(steps, 1, live.table) if n_arrived else NO_CHANGES
         if steps.withdrawn.size:
             sequences = live.table.layout.rows["sequence"]
             held = self._match(steps.of_withdrawn(), -1, live.table)
             changes = net_matches(held, changes, self.table.rows["since"], sequences)
-        n_arrived = int(np.count_nonzero(steps.arrivals >= 0))
         self._n_messages += n_arrived
         tree.velocities.observe(n_arrived, 0, len(self.table))
         tree.maintain(steps.arrivals.size)
@@ -118,7 +118,7 @@ class WithinApTree:
             first = event
             order = self._order = with_sort_room(self._order, room.slots.size, arrivals.size)
             event, n, n_visits, shortage = match_many(tree.layout, descent, verify, first, self._frontier, room, order)
-            found.append((room.events[:n].copy(), room.slots[:n].copy(), room.arrivals[:n].copy()))
+            found.append((order.events[:n].copy(), order.slots[:n].copy(), room.arrivals[:n].copy()))
             if tree.lists is not None and sign > 0:
                 tree.lists.add_visits(tree.arrays, room, n_visits)
             if shortage == DONE:

@@ -65,6 +65,8 @@ def check_tree(tree: ApTree) -> None:
         if child >= 0:
             node = layout.nodes[child]
             assert node["part"] == part, "a node knows where it hangs"
+            has_dummy = layout.parts["child"][node["first"]] != NOTHING
+            assert node["has_dummy"] == has_dummy, "a node knows whether something hangs below its dummy part"
             if node["kind"] == KEYWORD:
                 highs = layout.highs[node["first"] + 1 : node["first"] + 1 + node["n_parts"]]
                 assert (np.diff(highs.astype(np.int64)) > 0).all(), "cuts are in order"

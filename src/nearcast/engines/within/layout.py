@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from nearcast.columns.arena import Array, Floats, Ints, Longs, record
+from nearcast.columns.arena import Array, Ints, Longs, record
 
 KEYWORD, SPACE = range(2)  # kinds of nodes
 NOTHING = -1  # the child of an empty part; nodes are 0, 1, ...; leaves -2, -3, ...
@@ -20,21 +20,23 @@ NO_WORD = -1
 UNRANKED, LAST_RANK = -(2**31), 2**31 - 1  # the rank of a term that no subscription asks for; one after all others
 BY_WORDS, BY_SPACE = 1, 2  # flags: what may still be partitioned (the paper's kP and sP)
 
-NODE = record(
+NODE = record(  # what a message needs comes first
+    ("kind", "i4"),
+    ("offset", "i4"),  # l, from 0: which word of a subscription a keyword node looks at
+    ("first", "i4"),  # its dummy part
+    ("n_parts", "i4"),  # the others
+    ("n_columns", "i4"),  # of a grid
+    ("n_rows", "i4"),
+    ("has_dummy", "i4"),  # does anything hang below its dummy part?
+    ("ways", "i4"),
+    ("part", "i4"),  # where it hangs
+    ("n_changes", "i4"),  # entries inserted and removed since drift was last looked at
+    ("depth", "i4"),
     ("x0", "f8"),  # its region, half open; infinite at the outside
     ("y0", "f8"),
     ("x1", "f8"),
     ("y1", "f8"),
     ("since", "i8"),  # lists of messages beneath are complete for larger sequences only
-    ("kind", "i4"),
-    ("ways", "i4"),
-    ("offset", "i4"),  # l, from 0: which word of a subscription a keyword node looks at
-    ("first", "i4"),  # its dummy part
-    ("n_parts", "i4"),  # the others
-    ("n_columns", "i4"),  # of a grid
-    ("part", "i4"),  # where it hangs
-    ("n_changes", "i4"),  # entries inserted and removed since drift was last looked at
-    ("depth", "i4"),
 )
 
 PART = record(
@@ -126,7 +128,7 @@ class TreeLayout(NamedTuple):
     nodes: Array  # NODE[]
     parts: Array  # PART[]
     highs: Ints  # int32[n_parts]: last rank that belongs to a cut or to the gap after it; beside `parts`
-    lines: Floats  # float64[n_parts]: a grid's x lines, then its y lines; beside the parts of its node
+    lines: Array  # float32[n_parts + LANES]: a grid's x lines, then its y lines; beside the parts of its node
     leaves: Array  # LEAF[]
     bytes: Array  # uint8[]: the blocks of leaves
     ints: Ints  # int32[]: the same memory

@@ -78,11 +78,7 @@ def hash_of(term: int) -> Any:
 def code_of(value: Any, origin: Any, scale: Any) -> Any:
     """The strip of a coordinate. Never smaller for a larger one."""
     strip = (float(value) - float(origin)) * float(scale)
-    if strip < 0.0:
-        return 0
-    if strip >= 254.0:
-        return LAST_CODE
-    return 1 + int(strip)
+    return int(min(max(strip + 1.0, 0.0), 255.0))
 
 
 @kernel

@@ -15,7 +15,7 @@ from nearcast.columns.fields.conditions import NO_CONDITION, satisfies
 from nearcast.columns.fields.values import FieldLayout, n_fields
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.regions import BOX
-from nearcast.columns.subscription_tables import WithinLayout
+from nearcast.columns.subscription_tables import WithinLayout, clauses_hold
 from nearcast.engines.exact import within_matches
 from nearcast.engines.within.descend import CHUNK, NEED_FRONTIER, DescentInput, Frontier, find_leaves
 from nearcast.engines.within.layout import (
@@ -37,17 +37,19 @@ from nearcast.engines.within.layout import (
     TreeLayout,
 )
 from nearcast.engines.within.leaf_block import LAST_CODE, code_of, first_byte, hash_of, lines_for
-from nearcast.engines.within.match_order import SortRoom, sort_matches
-from nearcast.jit import NEED_ROOM, inlined, kernel, prefetch
+from nearcast.engines.within.match_order import SortRoom, Span, sort_matches
+from nearcast.jit import BITS, NEED_ROOM, bits_at_least, bits_at_most, inlined, kernel, lowest_bit, prefetch
 from nearcast.space.regions import in_box
 from nearcast.space.space import SpaceInput
 
 VISITED_LEAVES, TOUCHED, CANDIDATES, VERIFIED, MATCHED = range(5)  # positions in `counters`
 N_COUNTERS = 5
 DONE, NEED_FOUND, NEED_MATCHES = 0, -3, -4  # or NEED_FRONTIER: what there was too little room for, if any
-_AHEAD = 16  # how many doubtful entries ahead rows and clauses are prefetched
+_FIRST_DOUBTFUL = 1 << 14
 _LEAVES_AHEAD = 5  # how many leaves ahead blocks are prefetched
 _FETCHED = 16  # lines of a block that are prefetched at most
+_NO_BITS, _ONE_BIT, _ALL_BITS = np.uint64(0), np.uint64(1), np.uint64(2**64 - 1)
+PROBE_SHIFT, SLOT_BITS = 33, 0xFFFFFFFF  # an entry in doubt: probe, slot, and is it one of several clauses?
 
 
 class VerifyInput(NamedTuple):
@@ -59,11 +61,13 @@ class VerifyInput(NamedTuple):
     sign: int  # of stamps: +1 for arrivals, -1 for messages that are withdrawn, which were stamped when they arrived
 
 
-class Event(NamedTuple):
-    """The arrival at hand."""
+class Strips(NamedTuple):
+    """A rounded place as codes of a block's frame: uint8 each."""
 
-    message: int  # slot
-    clock: int
+    left: Any
+    right: Any
+    bottom: Any
+    top: Any
 
 
 class MatchRoom(NamedTuple):
@@ -71,13 +75,11 @@ class MatchRoom(NamedTuple):
 
     dense: Floats  # float64[n_terms]: 1 for the words of the message, zeros between calls
     seen: Array  # uint8[256]: 1 for the hashes of its words, zeros between calls
-    hits: Array  # uint8[]: of the entries of one leaf: 0 for a box that does not hold the place, 1 for a tie, 2 if sure
-    eights: Array  # uint64[]: the same memory
-    doubtful: Longs  # int64[]: entries of one message to verify: 2 * slot + (is it one of several clauses?)
+    doubtful: Longs  # int64[]: entries to verify: a probe, a slot, and is it one of several clauses?
     stamps: Longs  # int64[n_slots]: the last message that a subscription of several clauses was found for
-    events: Ints  # int32[]: out: the event of each match
-    arrivals: Ints  # int32[]: out: its message
-    slots: Ints  # int32[]: out: the subscription
+    events: Ints  # int32[]: the event of each match, as it was found
+    slots: Ints  # int32[]: the subscription
+    arrivals: Ints  # int32[]: out: the message of each match, in order
     visitors: Ints  # int32[]: out: messages, and
     visits: Ints  # int32[]: out: the parts of leaves that they came to; without room these are not kept
     counters: Longs  # int64[N_COUNTERS]
@@ -86,14 +88,11 @@ class MatchRoom(NamedTuple):
 def new_match_room(n_visits: int) -> MatchRoom:
     """Little room of every kind."""
     ints = [np.zeros(4096, np.int32) for _ in range(3)]
-    hits = np.zeros(4096, np.uint8)
     return MatchRoom._make(
         [
             np.zeros(0),
             np.zeros(256, np.uint8),
-            hits,
-            hits.view(np.uint64),
-            np.zeros(4096, np.int64),
+            np.zeros(_FIRST_DOUBTFUL, np.int64),
             np.zeros(0, np.int64),
             *ints,
             np.zeros(n_visits, np.int32),
@@ -106,10 +105,7 @@ def new_match_room(n_visits: int) -> MatchRoom:
 def grown_match_room(room: MatchRoom, shortage: int) -> MatchRoom:
     """The same with twice the room for what there was too little of."""
     if shortage == NEED_FOUND:
-        hits = np.zeros(2 * room.hits.size, np.uint8)
-        return room._replace(
-            hits=hits, eights=hits.view(np.uint64), doubtful=with_room(room.doubtful, 2 * room.doubtful.size)
-        )
+        return room._replace(doubtful=with_room(room.doubtful, 2 * room.doubtful.size))
     growing = ("events", "arrivals", "slots", "visitors", "visits")
     return room._replace(**{name: with_room(getattr(room, name), 2 * getattr(room, name).size) for name in growing})
 
@@ -155,25 +151,58 @@ def rounded_place(x: float, y: float) -> RoundedPlace:
     """How far a float32 box must reach to be sure to hold a place. No box is sure to hold a NaN, or not to.
 
     A side may be off by float32's blur, relative to itself. Sides far from the place are past any blur, those near it
-    are about as large as its coordinate.
+    are about as large as its coordinate. What is added covers rounding to float32 as well.
     """
-    low, high = np.float32(-np.inf), np.float32(np.inf)
-    over_x, over_y = 4.0 * BLUR * abs(x) + TINY, 4.0 * BLUR * abs(y) + TINY
-    return RoundedPlace(
-        low if math.isnan(x) else np.nextafter(np.float32(x - over_x), low),
-        high if math.isnan(x) else np.nextafter(np.float32(x + over_x), high),
-        np.nextafter(np.float32(y - over_y), low),
-        np.nextafter(np.float32(y + over_y), high),
-    )
+    over_x, over_y = 5.0 * BLUR * abs(x) + 2.0 * TINY, 5.0 * BLUR * abs(y) + 2.0 * TINY
+    if math.isnan(x):
+        x, over_x = 0.0, np.inf
+    return RoundedPlace(np.float32(x - over_x), np.float32(x + over_x), np.float32(y - over_y), np.float32(y + over_y))
+
+
+@kernel
+def low_bits(n: int) -> Any:
+    """The lowest `n` bits set, none if there are none, all 64 if there are more."""
+    if n <= 0:
+        return np.uint64(0)
+    return _ALL_BITS >> np.uint64(BITS - min(n, BITS))
 
 
 @inlined
-def scan_block(tree: TreeLayout, block: int, place: RoundedPlace, room: MatchRoom, n: int, n_doubtful: int) -> Any:
+def boxes_met(codes: Array, at: int, stride: int, strip: Strips) -> tuple[Any, Any]:
+    """Which of up to 64 boxes from a byte on may hold a place, and which surely do not lie about its strip, as bits."""
+    x0s, y0s, x1s, y1s = at, at + stride, at + 2 * stride, at + 3 * stride
+    may = (
+        bits_at_most(codes, x0s, strip.right)
+        & bits_at_most(codes, y0s, strip.top)
+        & bits_at_least(codes, x1s, strip.left)
+        & bits_at_least(codes, y1s, strip.bottom)
+    )
+    tie = (
+        bits_at_least(codes, x0s, strip.left)
+        | bits_at_least(codes, y0s, strip.bottom)
+        | bits_at_most(codes, x1s, strip.right)
+        | bits_at_most(codes, y1s, strip.top)
+    )
+    return may, may & ~tie
+
+
+@inlined
+def scan_block(
+    tree: TreeLayout, block: int, probe: int, place: RoundedPlace, rows: Array, room: MatchRoom, n: int, n_doubtful: int
+) -> Any:
     """Append the entries of a block that match the message to room.slots, and those in doubt; how many there are then.
 
-    Unsigned positions and bytes let the processor compare many at once; eight entries without a hit are passed over.
+    Up to 64 entries are compared at a time, and only those that meet the place are looked at one by one. Rows of those
+    in doubt are prefetched.
     """
-    ints, floats, codes, hits, eights = tree.ints, tree.floats, tree.bytes, room.hits, room.eights
+    ints, floats, codes, slots, doubtful, seen = (
+        tree.ints,
+        tree.floats,
+        tree.bytes,
+        room.slots,
+        room.doubtful,
+        room.seen,
+    )
     x, y, x_scale, y_scale = (
         floats[block + X_ORIGIN], floats[block + Y_ORIGIN], floats[block + X_SCALE], floats[block + Y_SCALE],
     )  # fmt: skip
@@ -183,55 +212,56 @@ def scan_block(tree: TreeLayout, block: int, place: RoundedPlace, room: MatchRoo
     past = (right == 0) | (top == 0) << 1 | (left == LAST_CODE) << 2 | (bottom == LAST_CODE) << 3
     if past & ~shape:
         return n, n_doubtful
-    n_alone, n_rows = ints[block + N_ALONE], ints[block + N_ROWS]
+    n_alone, n_rows = np.int64(ints[block + N_ALONE]), np.int64(ints[block + N_ROWS])
     n_known = n_alone + ints[block + N_HASHED]
-    begin = 0
+    begin = np.int64(0)
     if n_alone > 0 and room.dense[ints[block + BLOCK_WORD]] == 0.0:
         begin = n_alone
-    stride = np.uint64(shape >> OPEN_BITS)
-    x0s = np.uint64(first_byte(ints, block))
-    y0s, x1s, y1s = x0s + stride, x0s + stride + stride, x0s + stride + stride + stride
-    x_low, x_high, y_low, y_high = np.uint8(left), np.uint8(right), np.uint8(bottom), np.uint8(top)
-    for i in range(np.uint64(begin), np.uint64(n_rows)):
-        x0, y0, x1, y1 = codes[x0s + i], codes[y0s + i], codes[x1s + i], codes[y1s + i]
-        may = (x0 <= x_high) & (y0 <= y_high) & (x1 >= x_low) & (y1 >= y_low)
-        does = (x0 < x_low) & (y0 < y_low) & (x1 > x_high) & (y1 > y_high)
-        hits[i] = np.uint8(may) + np.uint8(does)
-    slots, doubtful, seen, first, hashes = room.slots, room.doubtful, room.seen, block + HEADER, y1s + stride
-    for eight in range(begin >> 3, (n_alone + 7) >> 3):
-        if eights[eight] == 0:
-            continue
-        for i in range(max(begin, 8 * eight), min(n_alone, 8 * eight + 8)):
-            slot, hit = ints[first + i], hits[i]
-            slots[n], doubtful[n_doubtful] = slot, 2 * slot
-            n += int(np.int64(hit >> 1))  # a byte would stay one where nothing is compiled
-            n_doubtful += int(np.int64(hit & 1))
-    for eight in range(n_alone >> 3, (n_known + 7) >> 3):
-        if eights[eight] == 0:
-            continue
-        for i in range(max(n_alone, 8 * eight), min(n_known, 8 * eight + 8)):
-            doubtful[n_doubtful] = 2 * ints[first + i]
-            n_doubtful += (hits[i] != 0) & (seen[codes[hashes + np.uint64(i)]] != 0)
-    for i in range(n_known, n_rows):
-        doubtful[n_doubtful] = 2 * ints[first + i] + 1
-        n_doubtful += hits[i] != 0
+    strip = Strips(np.uint8(left), np.uint8(right), np.uint8(bottom), np.uint8(top))
+    stride, at, first, kinds = (
+        np.int64(shape >> OPEN_BITS),
+        first_byte(ints, block),
+        block + HEADER,
+        rows["region_kind"],
+    )
+    hashes = at + 4 * stride
+    i = begin
+    while i < n_rows:
+        may, surely = boxes_met(codes, at + i, stride, strip)
+        may &= low_bits(n_rows - i)
+        surely &= low_bits(n_alone - i)
+        may &= ~surely
+        while surely != _NO_BITS:
+            slots[n] = ints[first + i + lowest_bit(surely)]
+            n += 1
+            surely &= surely - _ONE_BIT
+        while may != _NO_BITS:
+            row = i + lowest_bit(may)
+            may &= may - _ONE_BIT
+            slot, several = np.int64(ints[first + row]), row >= n_known
+            doubtful[n_doubtful] = np.int64(probe) << PROBE_SHIFT | slot << 1 | (1 if several else 0)
+            holds = (row < n_alone) | several | (seen[codes[hashes + row]] != 0)
+            if holds:
+                prefetch(rows, slot)
+                prefetch(kinds, slot)
+                n_doubtful += 1
+        i += BITS
     return n, n_doubtful
 
 
-@inlined
-def drop_outside(n_doubtful: int, message: Any, clock: int, subscriptions: WithinLayout, doubtful: Longs) -> int:
+@kernel
+def drop_outside(n_doubtful: int, descent: DescentInput, verify: VerifyInput, probes: Array, doubtful: Longs) -> int:
     """Keep the doubtful entries that live and whose boxes hold the place, and prefetch their words; how many are left.
 
     Circles and polygons are left to the exact check.
     """
-    rows, clauses = subscriptions.rows, subscriptions.clauses
+    rows, clauses = verify.subscriptions.rows, verify.subscriptions.clauses
+    messages, arrivals, clocks = descent.messages.rows, descent.slots, verify.clocks
     n = 0
-    for i in range(min(_AHEAD, n_doubtful)):
-        prefetch(rows, doubtful[i] >> 1)
     for i in range(n_doubtful):
-        prefetch(rows, doubtful[min(i + _AHEAD, n_doubtful - 1)] >> 1)
-        row = rows[doubtful[i] >> 1]
-        if row.expires <= clock or (
+        event = probes[doubtful[i] >> PROBE_SHIFT].event
+        row, message = rows[doubtful[i] >> 1 & SLOT_BITS], messages[arrivals[event]]
+        if row.expires <= clocks[event] or (
             row.region_kind == BOX and not in_box(row.x0, row.y0, row.x1, row.y1, message.x, message.y)
         ):
             continue
@@ -241,44 +271,55 @@ def drop_outside(n_doubtful: int, message: Any, clock: int, subscriptions: Withi
     return n
 
 
-@inlined
-def verify_doubtful(
-    n_doubtful: int, messages: MessageLayout, event: Event, verify: VerifyInput, room: MatchRoom, n: int
-) -> int:
-    """Verify doubtful entries and append the subscriptions of those that match; returns how many there are then.
-
-    Conditions come before regions and words: most of them fail.
-    """
-    subscriptions, message = verify.subscriptions, messages.rows[event.message]
-    rows, conditions = subscriptions.rows, subscriptions.conditions
-    for i in range(drop_outside(n_doubtful, message, event.clock, subscriptions, room.doubtful)):
-        slot = room.doubtful[i] >> 1
-        condition = rows[slot].condition
-        if condition != NO_CONDITION and not satisfies(conditions, condition, messages.fields, event.message):
-            continue
-        if not within_matches(subscriptions, slot, message, verify.where, room.dense):
-            continue
-        if room.doubtful[i] & 1:
-            if room.stamps[slot] == verify.sign * message.sequence:
-                continue
-            room.stamps[slot] = verify.sign * message.sequence
-        room.slots[n] = slot
-        n += 1
-    return n
+@kernel
+def is_among(slots: Ints, first: int, end: int, slot: int) -> bool:
+    """Is a slot among slots[first:end]?"""
+    for i in range(first, end):
+        if slots[i] == slot:
+            return True
+    return False
 
 
 @kernel
-def drop_duplicates(slots: Ints, first: int, middle: int, n: int) -> int:
-    """Keep of slots[middle:n] only what is not in slots[first:middle]; returns the new end."""
-    end = middle
-    for i in range(middle, n):
-        duplicate = False
-        for j in range(first, middle):
-            duplicate = duplicate or slots[j] == slots[i]
-        if not duplicate:
-            slots[end] = slots[i]
-            end += 1
-    return end
+def verify_doubtful(
+    n_doubtful: int, descent: DescentInput, verify: VerifyInput, probes: Array, room: MatchRoom, n: int
+) -> int:
+    """Verify doubtful entries and append the subscriptions of those that match; returns how many there are then.
+
+    They come message by message. Conditions come before regions and words: most of them fail. A message that is looked
+    for under two longitudes is only ever in doubt, so that what both find shows here.
+    """
+    subscriptions, messages, doubtful, slots = verify.subscriptions, descent.messages, room.doubtful, room.slots
+    rows, conditions, arrivals = subscriptions.rows, subscriptions.conditions, descent.slots
+    n_left = drop_outside(n_doubtful, descent, verify, probes, doubtful)
+    event, before = -1, n
+    for i in range(n_left):
+        probe = probes[doubtful[i] >> PROBE_SHIFT]
+        if probe.event != event:
+            if event >= 0:
+                mark_words(messages, arrivals[event], 0, room.dense, room.seen)
+            event, before = probe.event, n
+            mark_words(messages, arrivals[event], 1, room.dense, room.seen)
+        slot, message = doubtful[i] >> 1 & SLOT_BITS, messages.rows[arrivals[event]]
+        condition = rows[slot].condition
+        if condition != NO_CONDITION and not satisfies(conditions, condition, messages.fields, arrivals[event]):
+            continue
+        if rows[slot].region_kind == BOX:  # checked by `drop_outside`
+            if not clauses_hold(subscriptions, slot, room.dense):
+                continue
+        elif not within_matches(subscriptions, slot, message, verify.where, room.dense):
+            continue
+        if doubtful[i] & 1:
+            if room.stamps[slot] == verify.sign * message.sequence:
+                continue
+            room.stamps[slot] = verify.sign * message.sequence
+        elif probes[max((doubtful[i] >> PROBE_SHIFT) - 1, 0)].twin and is_among(slots, before, n, slot):
+            continue
+        slots[n], room.events[n] = slot, event
+        n += 1
+    if event >= 0:
+        mark_words(messages, arrivals[event], 0, room.dense, room.seen)
+    return n
 
 
 @kernel
@@ -294,49 +335,52 @@ def match_chunk(
 ) -> tuple[int, int, int, int]:
     """Append the subscriptions that match a chunk of messages whose leaves are found.
 
+    What is in doubt is verified for many messages together, so that rows and clauses are in the cache by then.
+
     Returns the probe to resume with, the numbers of matches and visits so far, and what there was too little room for.
     """
-    ints, slots, events, doubtful = tree.ints, room.slots, room.events, room.doubtful
+    ints, slots, doubtful, rows = tree.ints, room.slots, room.doubtful, verify.subscriptions.rows
     leaves, leaf_start, counters = frontier.leaves, frontier.leaf_start, room.counters
-    rows, probes, arrivals = descent.messages.rows, frontier.probes, descent.slots
-    visitors, visits, stored = room.visitors, room.visits, descent.stored
-    p, last = 0, leaf_start[n_probes] - 1
+    probes, arrivals, messages = frontier.probes, descent.slots, descent.messages
+    p, last, n_doubtful, n_before, shortage = 0, leaf_start[n_probes] - 1, 0, n, DONE
     while p < n_probes:
         event, n_twins = probes[p].event, 1 + probes[p].twin
         first, end = leaf_start[p], leaf_start[p + n_twins]
         n_rows = 0
         for i in range(first, end):
             n_rows += leaves[i].n_rows
+        if n_doubtful > 0 and n_rows >= doubtful.size - n_doubtful:
+            n, n_doubtful = verify_doubtful(n_doubtful, descent, verify, probes, room, n), 0
         if n_rows >= doubtful.size:
-            return p, n, n_visits, NEED_FOUND
-        if n_rows >= slots.size - n or (visits.size > 0 and n_visits + end - first > visits.size):
-            return p, n, n_visits, NEED_MATCHES
-        message = rows[arrivals[event]]
+            shortage = NEED_FOUND
+        elif n_rows + n_doubtful >= slots.size - n or (
+            room.visits.size > 0 and n_visits + end - first > room.visits.size
+        ):
+            shortage = NEED_MATCHES
+        if shortage != DONE:
+            break
+        message = messages.rows[arrivals[event]]
         place = rounded_place(math.nan if n_twins == 2 else message.x, message.y)
-        mark_words(descent.messages, arrivals[event], 1, room.dense, room.seen)
-        before = n
-        for twin in range(n_twins):
-            middle, n_doubtful = n, 0
-            for i in range(leaf_start[p + twin], leaf_start[p + twin + 1]):
-                prefetch_block(ints, leaves[min(i + _LEAVES_AHEAD, last)])
-                n, n_doubtful = scan_block(tree, INTS_PER_LINE * leaves[i].start, place, room, n, n_doubtful)
-            counters[CANDIDATES] += n - middle + n_doubtful
-            counters[VERIFIED] += n_doubtful
-            if n_doubtful > 0:
-                arrival = Event(arrivals[event], verify.clocks[event])
-                n = verify_doubtful(n_doubtful, descent.messages, arrival, verify, room, n)
-            if twin == 1:
-                n = drop_duplicates(slots, before, middle, n)
-        mark_words(descent.messages, arrivals[event], 0, room.dense, room.seen)
-        events[before:n] = event
-        if visits.size > 0:
+        mark_words(messages, arrivals[event], 1, room.dense, room.seen)
+        middle, had = n, n_doubtful
+        for i in range(first, end):
+            prefetch_block(ints, leaves[min(i + _LEAVES_AHEAD, last)])
+            block, probe = INTS_PER_LINE * leaves[i].start, leaves[i].probe
+            n, n_doubtful = scan_block(tree, block, probe, place, rows, room, n, n_doubtful)
+        room.events[middle:n] = event
+        mark_words(messages, arrivals[event], 0, room.dense, room.seen)
+        counters[CANDIDATES] += n - middle + n_doubtful - had
+        counters[VERIFIED] += n_doubtful - had
+        if room.visits.size > 0:
             for i in range(first, end):
-                visitors[n_visits], visits[n_visits] = stored[event], leaves[i].part
+                room.visitors[n_visits], room.visits[n_visits] = descent.stored[event], leaves[i].part
                 n_visits += 1
         counters[VISITED_LEAVES] += end - first
         counters[TOUCHED] += n_rows
         p += n_twins
-    return p, n, n_visits, DONE
+    n = verify_doubtful(n_doubtful, descent, verify, probes, room, n)
+    counters[MATCHED] += n - n_before
+    return p, n, n_visits, shortage
 
 
 @kernel
@@ -366,8 +410,7 @@ def match_many(
             event = frontier.probes[p].event
             break
         event = end
-    room.counters[MATCHED] += n
-    sort_matches(room.slots, room.events, n, order)
+    sort_matches(room.slots, room.events, n, Span(first, event), order)
     for i in range(n):
-        room.arrivals[i] = descent.stored[room.events[i]]
+        room.arrivals[i] = descent.stored[order.events[i]]
     return event, n, n_visits, shortage

@@ -16,8 +16,15 @@ _DIGIT = 11  # bits of a slot that one pass sorts by
 _FEW = 48  # matches that are sorted one by one
 
 
+class Span(NamedTuple):
+    """The events of some matches."""
+
+    first: int
+    end: int
+
+
 class SortRoom(NamedTuple):
-    """Scratch of sorting."""
+    """Room for matches in order, and scratch of sorting."""
 
     slots: Ints  # int32[]: as long as there are matches
     events: Ints  # int32[]: the same
@@ -37,13 +44,13 @@ def with_sort_room(room: SortRoom, n_matches: int, n_events: int) -> SortRoom:
 
 @kernel
 def sort_few(slots: Ints, events: Ints, n: int) -> None:
-    """Sort matches, whose events are in order, one by one."""
+    """Sort matches one by one."""
     for i in range(1, n):
         slot, event, j = slots[i], events[i], i
-        while j > 0 and events[j - 1] == event and slots[j - 1] > slot:
-            slots[j] = slots[j - 1]
+        while j > 0 and (events[j - 1] > event or (events[j - 1] == event and slots[j - 1] > slot)):
+            slots[j], events[j] = slots[j - 1], events[j - 1]
             j -= 1
-        slots[j] = slot
+        slots[j], events[j] = slot, event
 
 
 @kernel
@@ -83,13 +90,21 @@ def pass_by_event(slots: Ints, events: Ints, to_slots: Ints, to_events: Ints, n:
 
 
 @kernel
-def sort_matches(slots: Ints, events: Ints, n: int, room: SortRoom) -> None:
-    """Sort the first `n` matches by event and slot; their events are in order already."""
+def copy_matches(slots: Ints, events: Ints, n: int, room: SortRoom) -> None:
+    """Copy the first `n` matches to `room`."""
+    for i in range(n):
+        room.slots[i], room.events[i] = slots[i], events[i]
+
+
+@kernel
+def sort_matches(slots: Ints, events: Ints, n: int, span: Span, room: SortRoom) -> None:
+    """Copy the first `n` matches, of these events, to `room`, by event and slot; the others are scratch then."""
     if n <= _FEW:
-        sort_few(slots, events, n)
+        copy_matches(slots, events, n, room)
+        sort_few(room.slots, room.events, n)
         return
-    first, largest = events[0], np.int32(0)
-    counts = room.counts[: events[n - 1] - first + 1]
+    first, largest = span.first, np.int32(0)
+    counts = room.counts[: span.end - first]
     for i in range(n):
         largest = max(largest, slots[i])
     shift, in_room = 0, False
@@ -103,7 +118,6 @@ def sort_matches(slots: Ints, events: Ints, n: int, room: SortRoom) -> None:
     counts[:] = 0
     if in_room:
         pass_by_event(room.slots, room.events, slots, events, n, first, counts)
+        copy_matches(slots, events, n, room)
         return
     pass_by_event(slots, events, room.slots, room.events, n, first, counts)
-    for i in range(n):
-        slots[i], events[i] = room.slots[i], room.events[i]

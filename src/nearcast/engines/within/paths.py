@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearcast.columns.arena import Ints
-from nearcast.engines.within.build.space_grid import cell_of
+from nearcast.columns.arena import Array, Ints
 from nearcast.engines.within.layout import KEYWORD, NO_NODE, NO_WORD, SPACE, UNRANKED, Rectangle, TreeLayout
-from nearcast.jit import NEED_ROOM, kernel
+from nearcast.jit import LANES, NEED_ROOM, count_at_most, inlined, kernel
 
 
 @kernel
@@ -45,6 +44,23 @@ def covers(entry: Any, node: Any) -> Any:
     return entry.x0 <= node.x0 and entry.x1 >= node.x1 and entry.y0 <= node.y0 and entry.y1 >= node.y1
 
 
+@kernel
+def slab_of(lines: Array, first: int, n: int, v: Any) -> Any:
+    """Number of `lines[first : first + n]`, which increase, at or before a float32."""
+    n_before = 0
+    for at in range(0, n, LANES):
+        n_before += count_at_most(lines, first + at, min(n - at, LANES), v)
+    return n_before
+
+
+@inlined
+def cell_at(tree: TreeLayout, node: Any, x: Any, y: Any) -> Any:
+    """The cell of a node's grid that holds a place, which is rounded down: lines are float32, so that is exact."""
+    first, n_x = node.first, node.n_columns - 1
+    row = slab_of(tree.lines, first + n_x, node.n_rows - 1, y)
+    return row * node.n_columns + slab_of(tree.lines, first, n_x, x)
+
+
 class CellSpan(NamedTuple):
     """The cells of a grid from the first to the last column and row."""
 
@@ -61,10 +77,10 @@ NO_CELLS = CellSpan(0, -1, 0, -1)
 def cells_met(tree: TreeLayout, node: Any, entry: Any) -> CellSpan:
     """The cells of a node's grid that an entry's box meets."""
     lines, first, n_x = tree.lines, node.first, node.n_columns - 1
-    n_y = node.n_parts // node.n_columns - 1
+    n_y = node.n_rows - 1
     return CellSpan(
-        cell_of(lines, first, n_x, entry.x0), cell_of(lines, first, n_x, entry.x1),
-        cell_of(lines, first + n_x, n_y, entry.y0), cell_of(lines, first + n_x, n_y, entry.y1),
+        slab_of(lines, first, n_x, entry.x0), slab_of(lines, first, n_x, entry.x1),
+        slab_of(lines, first + n_x, n_y, entry.y0), slab_of(lines, first + n_x, n_y, entry.y1),
     )  # fmt: skip
 
 
@@ -131,6 +147,6 @@ def region_of(tree: TreeLayout, part: int) -> Rectangle:
             x1 = tree.lines[node.first + column]
         if row > 0:
             y0 = tree.lines[y_first + row - 1]
-        if row < node.n_parts // node.n_columns - 1:
+        if row < node.n_rows - 1:
             y1 = tree.lines[y_first + row]
     return Rectangle(x0, y0, x1, y1)

@@ -269,7 +269,7 @@ def parts_of(taken: Taken, piece: int, side: str) -> list[Part]:
 
 
 def dealt(parts: list[Part], most: int) -> list[list[Part]]:
-    """Parts for at most this number of tasks, which read much the same each: large ones are split, small ones joined."""
+    """Parts for at most this number of tasks, which read much the same each; large ones are split."""
     n_batches = sum(part.end - part.first for part in parts)
     n_tasks = min(most, -(-n_batches // TASK_BATCHES))
     tasks: list[list[Part]] = []

@@ -20,7 +20,7 @@ from nearcast.window.index.candidates import STACK_ROOM, Lookup, candidates
 from nearcast.window.index.heaps import BEST, QUEUED
 from nearcast.window.index.invariants import check_index
 from nearcast.window.index.leaves import DEFERRED, DEFERRED_ROOM, KEPT
-from nearcast.window.index.nodes import SPAN, TALLY
+from nearcast.window.index.nodes import SPAN
 from nearcast.window.index.pool import RangePool
 from nearcast.window.index.postings import TERM_STATE
 from nearcast.window.index.query import (
@@ -37,6 +37,7 @@ from nearcast.window.index.query import (
     Moment,
     Question,
     SearchScratch,
+    Tallies,
 )
 from nearcast.window.index.search import search
 
@@ -352,7 +353,7 @@ class MessageIndex:
             assert ends[-1] == self._pools[name].array.size
         assert not self._tallies.any()
         assert not self._dense.any()
-        assert not self._scratch.tallies.view(np.uint8).any()
+        assert not any(array.any() for array in self._scratch.tallies)
 
     def stats(self) -> dict[str, int]:
         """Sizes and work done."""
@@ -410,7 +411,7 @@ def make_scratch(k: int, n_terms: int, n_segments: int, n_nodes: int) -> SearchS
         np.zeros(n_terms * n_segments, dtype=TERM_STATE),
         np.zeros(n_terms * seg.FAN, dtype=SPAN),
         np.zeros(seg.FAN, dtype=QUEUED),
-        np.zeros(seg.LEAF, dtype=TALLY),
+        Tallies(np.zeros(seg.LEAF), np.zeros(seg.FAN), np.zeros(seg.LEAF, dtype=np.int64)),
         np.zeros(seg.LEAF, dtype=np.int32),
         np.zeros(seg.LEAF, dtype=KEPT),
         np.zeros(N_COUNTERS, dtype=np.int64),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Ints, record
+from nearcast.columns.arena import Array, Floats, Ints, Longs, record
 from nearcast.jit import inlined, kernel, prefetch
 from nearcast.space.hilbert import box_squared
 from nearcast.window.index.heaps import offer
@@ -32,7 +32,7 @@ from nearcast.window.index.query import (
     order_of,
     sure_of,
 )
-from nearcast.window.index.segments import FAN, LEAF_BITS, first_node
+from nearcast.window.index.segments import FAN, LEAF, LEAF_BITS, first_node
 
 KEPT = record(
     ("bound", "f8"),  # what the message cannot beat
@@ -44,6 +44,8 @@ DEFERRED = record(
     ("member", "i8"),  # counted over all segments
 )
 DEFERRED_ROOM = 1024
+_LANES = 32  # messages that are compared at once
+_TOUCHED = 1e-30  # what a word adds at least, however little it weighs: a message without a text is none
 
 
 class NodePlan(NamedTuple):
@@ -52,6 +54,7 @@ class NodePlan(NamedTuple):
     n_words: int  # words not tried yet; their states come first
     oldest: int  # messages that are not newer are gone by count
     defers: bool  # whether exact scores wait until the end; not where a condition or fading makes bounds unsure
+    tried: int  # marks of the words that were tried: who has none of them was not met before
 
 
 class Found(NamedTuple):
@@ -64,28 +67,45 @@ class Found(NamedTuple):
 
 
 @inlined
-def tally_leaf(states: Any, spans: Array, leaf: int, postings: Array, base: int, tallies: Array, touched: Ints) -> Any:
-    """Add up the postings of a node's leaf by message; returns how many messages were touched."""
-    n_touched = 0
+def tally_leaf(states: Any, spans: Array, leaf: int, postings: Array, base: int, texts: Floats) -> Any:
+    """Add up the postings of a node's leaf by message; returns their number."""
+    n = 0
     for i in range(states.size):
         weight = states[i].weight
         span = spans[i * FAN + leaf]
+        n += span.end - span.start
         for p in range(span.start, span.end):
-            rank = postings[p].rank - base
-            tally = tallies[rank]
-            if tally.hits == 0:
-                touched[n_touched] = rank
-                n_touched += 1
-            tally.hits += 1
-            tally.text += postings[p].unit * weight
-    return n_touched
+            texts[postings[p].rank - base] += postings[p].unit * weight + _TOUCHED
+    return n
+
+
+@inlined
+def pick_texts(texts: Floats, floor: Any, share: Any, limit: Any, touched: Ints) -> Any:
+    """Write the messages whose texts may win by a bound of `floor` without any text; returns their number.
+
+    Most do not. All are compared with no way out in between, so that the compiler takes many in one step.
+    """
+    n = 0
+    for first in range(0, LEAF, _LANES):
+        found = np.int64(0)
+        for lane in range(_LANES):
+            text = texts[first + lane]
+            found |= np.int64((text > 0.0) & (floor - share * text <= limit)) << lane
+        rank = first
+        while found > 0:
+            if found & 1:
+                touched[n] = rank
+                n += 1
+            found >>= 1
+            rank += 1
+    return n
 
 
 @kernel
 def intersect_leaf(
-    spans: Array, n_terms: int, leaf: int, postings: Array, base: int, tallies: Array, touched: Ints
-) -> int:
-    """Like `tally_leaf` if all words are needed: touches the messages of the leaf's rarest word alone."""
+    spans: Array, n_terms: int, leaf: int, postings: Array, base: int, hits: Longs, touched: Ints
+) -> tuple[int, int]:
+    """Write the messages of a leaf that hold all words; returns their number, and how many hold the rarest one."""
     rarest = 0
     for i in range(1, n_terms):
         span, least = spans[i * FAN + leaf], spans[rarest * FAN + leaf]
@@ -94,7 +114,7 @@ def intersect_leaf(
     n_touched = 0
     for p in range(spans[rarest * FAN + leaf].start, spans[rarest * FAN + leaf].end):
         touched[n_touched] = postings[p].rank - base
-        tallies[touched[n_touched]].hits = 1
+        hits[touched[n_touched]] = 1
         n_touched += 1
     n_met = 1
     for i in range(n_terms):
@@ -102,51 +122,45 @@ def intersect_leaf(
             continue
         met = False
         for p in range(spans[i * FAN + leaf].start, spans[i * FAN + leaf].end):
-            tally = tallies[postings[p].rank - base]
-            if tally.hits == n_met:
-                tally.hits += 1
+            rank = postings[p].rank - base
+            if hits[rank] == n_met:
+                hits[rank] += 1
                 met = True
         if not met:
             break
         n_met += 1
-    return n_touched
+    n = 0
+    for i in range(n_touched):
+        rank = touched[i]
+        if hits[rank] == n_terms:
+            touched[n] = rank
+            n += 1
+        hits[rank] = 0
+    return n, n_touched
 
 
 @inlined
-def sift_leaf(task: SearchTask, base: int, n_touched: Any, plan: Any, limit: float, floor: Any) -> Any:
-    """Write the touched messages that can still win to `scratch.kept`, and clear all tallies; returns how many.
+def keep_picked(task: SearchTask, base: int, n_picked: Any, plan: Any, limit: float) -> Any:
+    """Write the touched messages that can still win to `scratch.kept`; returns how many.
 
-    Nothing beyond `limit` wins. `floor` is the bound of the leaf's place alone: with it most messages fail by their
-    words, before their own places are looked at.
+    Nothing beyond `limit` wins.
     """
-    members, tallies, touched, kept = task.layout.members, task.scratch.tallies, task.scratch.touched, task.scratch.kept
-    aim = task.aim
-    share = 1.0 - aim.alpha if aim.mode == BY_SCORE else 0.0
-    n_left = 0
-    for i in range(n_touched):
-        rank = touched[i]
-        tally = tallies[rank]
-        if tally.hits >= aim.need and floor - share * tally.text <= limit:
-            prefetch(members, base + rank)
-            touched[n_left] = rank
-            n_left += 1
-        else:
-            tally.text = 0.0
-        tally.hits = 0
+    members, touched, kept = task.layout.members, task.scratch.touched, task.scratch.kept
+    texts, aim = task.scratch.tallies.texts, task.aim
+    for i in range(n_picked):
+        prefetch(members, base + touched[i])
     n_kept = 0
-    for i in range(n_left):
-        rank = touched[i]
-        tally, member = tallies[rank], members[base + rank]
+    for i in range(n_picked):
+        text, member = texts[touched[i]], members[base + touched[i]]
         if plan.oldest < member.sequence <= task.moment.last:
             dx, dy, dz = member.x - aim.x, member.y - aim.y, member.z - aim.z
             squared = dx * dx + dy * dy + dz * dz
-            bound = bound_of(aim, squared, tally.text)
+            bound = bound_of(aim, squared, text)
             if bound <= limit:
                 entry = kept[n_kept]
-                entry.bound, entry.member = bound, base + rank
-                entry.sure = sure_of(aim, squared, tally.text) if plan.defers else 0.0
+                entry.bound, entry.member = bound, base + touched[i]
+                entry.sure = sure_of(aim, squared, text) if plan.defers else 0.0
                 n_kept += 1
-        tally.text = 0.0
     return n_kept
 
 
@@ -154,38 +168,43 @@ def sift_leaf(task: SearchTask, base: int, n_touched: Any, plan: Any, limit: flo
 def visit_leaf(task: SearchTask, s: Any, node: Any, plan: Any, found: Any) -> Any:
     """Look for messages of a leaf that can still win, and verify them, now or later; returns what is found."""
     index, scratch, aim = task.layout, task.scratch, task.aim
+    texts, touched = scratch.tallies.texts, scratch.touched
     segment = index.segments[s]
     leaf = node - first_node(segment.depth)
     child, first = leaf & (FAN - 1), leaf << LEAF_BITS
+    base = segment.member_start + first
     scratch.work[LEAVES] += 1
     if aim.mode == ALL:
-        n_touched = intersect_leaf(
-            scratch.spans, plan.n_words, child, index.postings, first, scratch.tallies, scratch.touched
-        )
+        hits = scratch.tallies.hits
+        n, n_read = intersect_leaf(scratch.spans, plan.n_words, child, index.postings, first, hits, touched)
     else:
         states = scratch.term_states[s * task.terms.size : s * task.terms.size + plan.n_words]
-        n_touched = tally_leaf(states, scratch.spans, child, index.postings, first, scratch.tallies, scratch.touched)
-    scratch.work[POSTINGS] += n_touched
-    box = index.boxes[segment.box_start + node]
-    floor = bound_of(aim, box_squared(aim.x, aim.y, aim.z, box), 0.0) - LOOSE
-    base = segment.member_start + first
-    n_kept = sift_leaf(task, base, n_touched, plan, found.limit, floor)
-    return defer_kept(task, n_kept, found) if plan.defers else verify_kept(task, n_kept, found)
+        n_read = tally_leaf(states, scratch.spans, child, index.postings, first, texts)
+        box = index.boxes[segment.box_start + node]
+        floor = bound_of(aim, box_squared(aim.x, aim.y, aim.z, box), 0.0) - LOOSE
+        share = 1.0 - aim.alpha if aim.mode == BY_SCORE else 0.0
+        n = pick_texts(texts, floor, share, found.limit, touched)
+    scratch.work[POSTINGS] += n_read
+    n_kept = keep_picked(task, base, n, plan, found.limit)
+    for rank in range(LEAF):
+        texts[rank] = 0.0
+    return defer_kept(task, n_kept, plan, found) if plan.defers else verify_kept(task, n_kept, found)
 
 
 @inlined
-def offer_sure(sure: Any, n_sure: Any, k: Any, key: Any, member: Any) -> Any:
+def offer_sure(sure: Any, n_sure: Any, k: Any, key: Any, member: Any, tried: Any) -> Any:
     """Offer what a message surely reaches, unless it does so already by a rare word; returns how many are kept."""
     if n_sure == k and key >= sure[0].key:
         return n_sure
-    for i in range(n_sure):
-        if sure[i].slot == member.slot:
-            return n_sure
+    if member.marks & tried:
+        for i in range(n_sure):
+            if sure[i].slot == member.slot:
+                return n_sure
     return offer(sure, n_sure, k, np.int64(0), key, member.sequence, member.slot)
 
 
 @inlined
-def defer_kept(task: SearchTask, n_kept: Any, found: Any) -> Any:
+def defer_kept(task: SearchTask, n_kept: Any, plan: Any, found: Any) -> Any:
     """Count what the kept messages surely reach, and leave their exact scores for later; returns what is found."""
     scratch, aim = task.scratch, task.aim
     kept, deferred, sure = scratch.kept, scratch.deferred, scratch.sure
@@ -195,7 +214,7 @@ def defer_kept(task: SearchTask, n_kept: Any, found: Any) -> Any:
         n_deferred = 0
     for i in range(n_kept):
         if kept[i].bound <= limit:
-            n_sure = offer_sure(sure, n_sure, aim.k, kept[i].sure, task.layout.members[kept[i].member])
+            n_sure = offer_sure(sure, n_sure, aim.k, kept[i].sure, task.layout.members[kept[i].member], plan.tried)
             limit = limit_of(aim, sure, n_sure)
             deferred[n_deferred].bound, deferred[n_deferred].member = kept[i].bound, kept[i].member
             n_deferred += 1

@@ -31,20 +31,16 @@ from nearcast.window.index.query import (
     NODES,
     POSTINGS,
     SearchTask,
+    Tallies,
     bound_of,
     fade_bound,
     limit_of,
 )
-from nearcast.window.index.segments import FAN, FAN_BITS, LEAF_BITS, first_node, nodes_at
+from nearcast.window.index.segments import FAN, FAN_BITS, LEAF_BITS, first_node, mark_of, nodes_at
 
 SPAN = record(
     ("start", "i8"),  # postings of a word in a leaf
     ("end", "i8"),
-)
-TALLY = record(
-    ("text", "f8"),  # sum of weight times unit weight over the words
-    ("cap", "f8"),  # squared length of the question's words that occur
-    ("hits", "i8"),  # number of words that occur
 )
 
 
@@ -80,7 +76,7 @@ def queue_roots(task: SearchTask) -> int:
 
 @inlined
 def tally_children(
-    states: Any, skips: Array, postings: Array, segment: Any, depth: int, node: int, tallies: Any, spans: Array
+    states: Any, skips: Array, postings: Array, segment: Any, depth: int, node: int, tallies: Tallies, spans: Array
 ) -> Any:
     """Add up what the words can contribute to each child of a node; returns the number of postings read.
 
@@ -91,6 +87,7 @@ def tally_children(
     n_children = min(FAN, nodes_at(segment.n_members, segment.depth, depth + 1) - first)
     base = segment.posting_start
     n_read = 0
+    texts, caps, hits = tallies
     for i in range(states.size):
         state = states[i]
         weight = state.weight
@@ -98,13 +95,14 @@ def tally_children(
         if state.depth > depth:
             at = state.skip + first_node(depth + 1) - 1 + first
             for child in range(n_children):
-                skip, tally = skips[at + child], tallies[child]
+                skip = skips[at + child]
                 held = skip.end > skip.start
-                tally.text += skip.top * weight
-                tally.cap += square if held else 0.0
-                tally.hits += held
-                if bits == LEAF_BITS:
-                    span = spans[i * FAN + child]
+                texts[child] += skip.top * weight
+                caps[child] += square if held else 0.0
+                hits[child] += held
+            if bits == LEAF_BITS:
+                for child in range(n_children):
+                    skip, span = skips[at + child], spans[i * FAN + child]
                     span.start, span.end = base + skip.start, base + skip.end
             continue
         if bits == LEAF_BITS:
@@ -125,10 +123,9 @@ def tally_children(
             if bits == LEAF_BITS:
                 span = spans[i * FAN + child]
                 span.start, span.end = start, p
-            tally = tallies[child]
-            tally.text += top * weight
-            tally.cap += square
-            tally.hits += 1
+            texts[child] += top * weight
+            caps[child] += square
+            hits[child] += 1
         n_read += p
     return n_read
 
@@ -136,23 +133,27 @@ def tally_children(
 @inlined
 def push_children(task: SearchTask, s: Any, node: int, limit: float, queue: Any, n_queue: Any) -> Any:
     """Queue the children of a node that can still win, and clear their tallies; returns the length of the queue."""
-    boxes, times, tallies, aim = task.layout.boxes, task.layout.times, task.scratch.tallies, task.aim
+    boxes, times, aim = task.layout.boxes, task.layout.times, task.aim
+    texts, caps, hits = task.scratch.tallies
     box_start = task.layout.segments[s].box_start
     first = (node << FAN_BITS) + 1
     share = 1.0 - aim.alpha if aim.mode == BY_SCORE else 0.0
     floor = bound_of(aim, box_squared(aim.x, aim.y, aim.z, boxes[box_start + node]), 0.0) - LOOSE
-    for child in range(FAN):
-        tally = tallies[child]
-        text = tally.text
-        if tally.hits >= aim.need and floor - share * text <= limit:  # most fail by their words already
-            if text * text > tally.cap:
-                text = math.sqrt(tally.cap)
+    left = np.int64(0)
+    for child in range(FAN):  # most fail by their words already
+        left |= np.int64((hits[child] >= aim.need) & (floor - share * texts[child] <= limit)) << child
+    child = 0
+    while left > 0:
+        if left & 1:
+            text = min(texts[child], math.sqrt(caps[child]))
             squared = box_squared(aim.x, aim.y, aim.z, boxes[box_start + first + child])
             bound = fade_bound(aim, bound_of(aim, squared, text), times[box_start + first + child])
             if bound <= limit:
                 n_queue = push(queue, n_queue, bound, s, first + child)
-        tally.text = tally.cap = 0.0
-        tally.hits = 0
+        left >>= 1
+        child += 1
+    for child in range(FAN):
+        texts[child], caps[child], hits[child] = 0.0, 0.0, 0
     return n_queue
 
 
@@ -232,14 +233,18 @@ def search_nodes(task: SearchTask, n_best: int) -> int:
     """
     index, scratch, aim, moment = task.layout, task.scratch, task.aim, task.moment
     best, sure, queue, leaves = scratch.best, scratch.sure, scratch.queue, scratch.leaves
-    n_words = 0
+    n_words, tried = 0, 0
     for i in range(task.terms.size):
-        n_words += task.dense[task.terms[i]] > 0.0
+        if task.dense[task.terms[i]] > 0.0:
+            n_words += 1
+        else:
+            tried |= mark_of(task.terms[i])
     if n_words == 0:
         return n_best
     oldest = max(index.oldest, moment.since, moment.last - moment.newest)
     sure_lives = task.question.condition == NO_CONDITION and all_alive(index.segments, moment.clock)
-    plan = NodePlan(n_words, oldest, aim.mode == BY_SCORE and aim.half_life == 0 and sure_lives)
+    defers = aim.mode == BY_SCORE and aim.half_life == 0 and sure_lives
+    plan = NodePlan(n_words, oldest, defers, tried)
     for i in range(n_best):
         sure[i].magnitude, sure[i].key = best[i].magnitude, best[i].key
         sure[i].sequence, sure[i].slot = best[i].sequence, best[i].slot

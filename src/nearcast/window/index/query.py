@@ -81,6 +81,14 @@ class Aim(NamedTuple):
     clock: int
 
 
+class Tallies(NamedTuple):
+    """What the words add up to, each in an array of its own so that many are compared at once; zeros between uses."""
+
+    texts: Floats  # float64[LEAF]: sum of weight times unit weight over the words
+    caps: Floats  # float64[FAN]: squared length of the question's words that occur
+    hits: Longs  # int64[LEAF]: number of words that occur
+
+
 class SearchScratch(NamedTuple):
     """Room for one search at a time, and where its answer is."""
 
@@ -91,7 +99,7 @@ class SearchScratch(NamedTuple):
     term_states: Array  # TERM_STATE[]: by segment and word
     spans: Array  # SPAN[]: by word and leaf of the node at hand
     leaves: Array  # QUEUED[FAN]: a heap of the leaves of the node at hand, the best bound first
-    tallies: Array  # TALLY[LEAF]: for each child of a node or message of a leaf, zeros between uses
+    tallies: Tallies  # for each child of a node or message of a leaf
     touched: Ints  # int32[LEAF]: messages of a leaf
     kept: Array  # KEPT[LEAF]: those of them that can still win
     work: Longs  # int64[N_COUNTERS]: work counters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,6 @@ from nearcast.window.index.segments import LEAF, mark_of
 # At most this many messages are tried one by one rather than looked for in nodes: over a million messages a search took
 # 535 us with none, 479 with 512, 468 with 1,024 and 515 with 2,048 (2026-11-16, on a busy machine).
 _MOST_TRIED = 1024
-_AHEAD = 8  # postings: what is read that much later is fetched
 
 
 @kernel
@@ -65,11 +65,11 @@ def scan_word(task: SearchTask, word: int, n: int) -> int:
     the question, and by what else they may share: words that the message's marks allow, and no more of them than
     Cauchy and Schwarz do.
     """
-    index, messages, idf, question, terms, dense, moment, scratch, aim = task
+    index, terms, dense = task.layout, task.terms, task.dense
+    moment, scratch, aim = task.moment, task.scratch, task.aim
     n_terms = terms.size
-    segments, members, postings, work = index.segments, index.members, index.postings, scratch.work
+    segments, members, postings = index.segments, index.members, index.postings
     best, touched, term_states = scratch.best, scratch.touched, scratch.term_states
-    rows, words, counts, _ = messages
     oldest = max(moment.since, moment.last - moment.newest)
     limit = limit_of(aim, best, n)
     weight = term_states[word].weight
@@ -81,17 +81,23 @@ def scan_word(task: SearchTask, word: int, n: int) -> int:
     for s in range(segments.size):
         p, end = term_states[s * n_terms + word].start, term_states[s * n_terms + word].end
         base = segments[s].member_start
-        work[POSTINGS] += end - p
+        rest = rest_bound(task, s, word)
+        scratch.work[POSTINGS] += end - p
         while p < end:
             stop = min(p + LEAF, end)
+            n_picked = 0
+            for q in range(p, stop):  # most fail by the word itself, in the order in which they lie
+                if nearest - share * (min(1.0, np.float64(postings[q].unit)) * weight + rest) <= limit:
+                    prefetch(members, base + postings[q].rank)
+                    touched[n_picked] = q - p
+                    n_picked += 1
             n_kept = 0
-            for q in range(p, stop):
-                if q + _AHEAD < end:
-                    prefetch(members, base + postings[q + _AHEAD].rank)
-                member = members[base + postings[q].rank]
+            for at in range(n_picked):
+                posting = postings[p + touched[at]]
+                member = members[base + posting.rank]
                 if not oldest < member.sequence <= moment.last:
                     continue
-                unit = min(1.0, np.float64(postings[q].unit))
+                unit = min(1.0, np.float64(posting.unit))
                 text = unit * weight
                 if member.marks & marks:
                     others, tops = 0.0, 0.0
@@ -106,35 +112,58 @@ def scan_word(task: SearchTask, word: int, n: int) -> int:
                     continue
                 dx, dy, dz = member.x - aim.x, member.y - aim.y, member.z - aim.z
                 if bound_of(aim, dx * dx + dy * dy + dz * dz, text) <= limit:
-                    prefetch(rows, member.slot)
-                    touched[n_kept] = postings[q].rank
+                    prefetch(task.messages.rows, member.slot)
+                    touched[n_kept] = posting.rank
                     n_kept += 1
-            for i in range(n_kept):
-                start = rows[members[base + touched[i]].slot].term_start
-                prefetch(words, start)
-                prefetch(counts, start)
-            for i in range(n_kept):
-                member = members[base + touched[i]]
-                row = rows[member.slot]
-                if not is_alive(row, member.sequence, moment):
-                    continue
-                total = untried_dot(words, counts, row, idf, dense, aim.bits)
-                dx, dy, dz = member.x - aim.x, member.y - aim.y, member.z - aim.z
-                squared = dx * dx + dy * dy + dz * dz
-                if total < 0.0:
-                    continue
-                if fade_bound(aim, bound_of(aim, squared, total / (question.norm * row.norm)), row.ts) > limit:
-                    continue
-                if not is_wanted(question, messages, member.slot):
-                    continue
-                work[VERIFIED] += 1
-                near = ssim(distance(aim.metric, question.x, question.y, row.x, row.y), aim.max_distance)
-                key = -topk_score(question.alpha, near, total, question.norm, row.norm)
-                magnitude, key = order_of(aim, key, row.ts)
-                n = offer(best, n, aim.k, magnitude, key, member.sequence, member.slot)
-                limit = limit_of(aim, best, n)
+            n, limit = try_touched(task, base, n_kept, n, limit)
             p = stop
     return n
+
+
+@kernel
+def rest_bound(task: SearchTask, s: int, word: int) -> float:
+    """What the other words that are not tried yet add to the text of any message of a segment, at most."""
+    terms, dense = task.terms, task.dense
+    others, tops = 0.0, 0.0
+    for i in range(terms.size):
+        if i != word and dense[terms[i]] > 0.0:
+            state = task.scratch.term_states[s * terms.size + i]
+            others += state.weight * state.weight
+            tops += state.weight * state.top
+    return min(math.sqrt(others), tops)
+
+
+@kernel
+def try_touched(task: SearchTask, base: int, n_touched: int, n: int, limit: float) -> Any:
+    """Score the touched messages; returns how many are kept, `n` of them before, and the bound beyond which none is."""
+    members, question, scratch, aim, dense = task.layout.members, task.question, task.scratch, task.aim, task.dense
+    rows, words, counts, _ = task.messages
+    touched = scratch.touched
+    for i in range(n_touched):
+        start = rows[members[base + touched[i]].slot].term_start
+        prefetch(words, start)
+        prefetch(counts, start)
+    for i in range(n_touched):
+        member = members[base + touched[i]]
+        row = rows[member.slot]
+        if not is_alive(row, member.sequence, task.moment):
+            continue
+        total = untried_dot(words, counts, row, task.idf, dense, aim.bits)
+        dx, dy, dz = member.x - aim.x, member.y - aim.y, member.z - aim.z
+        squared = dx * dx + dy * dy + dz * dz
+        if total < 0.0:
+            continue
+        if fade_bound(aim, bound_of(aim, squared, total / (question.norm * row.norm)), row.ts) > limit:
+            continue
+        if not is_wanted(question, task.messages, member.slot):
+            continue
+        scratch.work[VERIFIED] += 1
+        near = ssim(distance(aim.metric, question.x, question.y, row.x, row.y), aim.max_distance)
+        key = -topk_score(question.alpha, near, total, question.norm, row.norm)
+        magnitude, key = order_of(aim, key, row.ts)
+        n = offer(scratch.best, n, aim.k, magnitude, key, member.sequence, member.slot)
+        limit = limit_of(aim, scratch.best, n)
+    return n, limit
 
 
 @allocating

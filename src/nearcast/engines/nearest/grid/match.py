@@ -23,6 +23,7 @@ from nearcast.engines.nearest.grid.layout import (
     TOUCHED,
     UNLINKED,
     GridLayout,
+    bit_of,
     box_holds,
     cell_code,
     hash_of,
@@ -38,20 +39,17 @@ from nearcast.engines.nearest.grid.layout import (
 from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
 from nearcast.space.distance import EUCLIDEAN, wrap
 
+Bounds = tuple[float, float, float, float]
+
 _CELLS = 4 * (DEEPEST + 1)  # that are looked into for a word, at most
 
 
 @kernel
-def list_probes(
-    grid: GridLayout,
-    messages: Any,
-    message: Any,
-    x: float,
-    y: float,
-    bounds: tuple[float, float, float, float],
-    probes: Longs,
-) -> int:
-    """Write hash | steps around the cell << 32 for every list that may concern a message; returns how many."""
+def hash_words(grid: GridLayout, messages: Any, message: Any, x: float, y: float, bounds: Bounds, probes: Longs) -> int:
+    """Write hash | number of the cell << 32 for the words of a message in all cells around it; returns how many.
+
+    A cell's number is 4 times its level, plus 2 in the upper row, plus 1 in the right column.
+    """
     levels, lists = grid.levels, grid.lists
     words = messages.terms[message.term_start : message.term_start + message.n_terms]
     used = 0
@@ -65,23 +63,35 @@ def list_probes(
             column0, column1, row0, row1 = cells_around(bounds, level, x, y)
             for row in range(row0, row1 + 1):
                 for column in range(column0, column1 + 1):
-                    cell, steps = cell_code(level, column, row), np.int64(-1)
+                    cell, number = cell_code(level, column, row), 4 * level + 2 * (row - row0) + (column - column0)
                     for term in words:
-                        if term >= levels.size or not levels[term] >> level & 1:
-                            continue
-                        wanted = hash_of(cell, term)
-                        if not may_have_list(grid, wanted):
-                            continue
-                        home = home_of(lists, wanted)
-                        prefetch(lists, home)
-                        prefetch(lists, home + 3)  # it often is in the next line
-                        if steps < 0:
-                            step_y = steps_around(bounds[1], bounds[3], level, row, y)
-                            steps = np.int64(steps_around(bounds[0], bounds[2], level, column, x) | step_y << 8)
-                        probes[n] = steps << 32 | np.int64(wanted)
-                        n += 1
+                        if term < levels.size and levels[term] >> level & 1:
+                            wanted: Any = np.int64(hash_of(cell, term))
+                            prefetch(grid.known, bit_of(lists, wanted) >> 3)
+                            probes[n] = np.int64(number) << 32 | wanted
+                            n += 1
         level += 1
     return n
+
+
+@kernel
+def list_probes(grid: GridLayout, x: float, y: float, bounds: Bounds, probes: Longs, n: int) -> int:
+    """Keep those of the probes that may have a list, as hash | steps around the cell << 32; returns how many."""
+    lists, n_kept = grid.lists, 0
+    for i in range(n):
+        wanted, number = probes[i] & 0x7FFFFFFF, probes[i] >> 32
+        if not may_have_list(grid, wanted):
+            continue
+        home = home_of(lists, wanted)
+        prefetch(lists, home)
+        prefetch(lists, home + 3)  # it often is in the next line
+        level = number >> 2
+        column0, _, row0, _ = cells_around(bounds, level, x, y)
+        step_x = steps_around(bounds[0], bounds[2], level, column0 + (number & 1), x)
+        step_y = steps_around(bounds[1], bounds[3], level, row0 + (number >> 1 & 1), y)
+        probes[n_kept] = np.int64(step_x | step_y << 8) << 32 | wanted
+        n_kept += 1
+    return n_kept
 
 
 @kernel
@@ -205,7 +215,8 @@ def find_many(
         x, y = message.x if metric == EUCLIDEAN else wrap(message.x), message.y
         if message.n_terms * _CELLS > probes.size:
             probes = np.empty(message.n_terms * _CELLS, dtype=np.int64)
-        n_probes = list_probes(grid, messages, message, x, y, bounds, probes)
+        n_probes = hash_words(grid, messages, message, x, y, bounds, probes)
+        n_probes = list_probes(grid, x, y, bounds, probes, n_probes)
         if n_probes > picked.size:
             picked = np.empty(2 * n_probes, dtype=np.int64)
         n_lists, n_picked = find_lists(grid, filed, probes, n_probes, picked)

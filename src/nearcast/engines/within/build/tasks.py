@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Ints
-from nearcast.engines.within.arrays import block_of, class_of, class_room, new_leaf, new_node
+from nearcast.engines.within.arrays import block_of, class_of, class_room, hang, new_leaf, new_node
 from nearcast.engines.within.build.layout import (
     BUDGET,
     BY_COST,
@@ -29,7 +29,6 @@ from nearcast.engines.within.build.layout import (
     Sample,
 )
 from nearcast.engines.within.build.partition_cost import choose_cuts, choose_grid, cost_of_moves
-from nearcast.engines.within.build.space_grid import cell_of
 from nearcast.engines.within.layout import (
     BY_SPACE,
     BY_WORDS,
@@ -46,8 +45,9 @@ from nearcast.engines.within.layout import (
     TreeLayout,
 )
 from nearcast.engines.within.leaf_block import fill_block, lines_for
-from nearcast.engines.within.paths import cut_of, parts_below, region_of
+from nearcast.engines.within.paths import cell_at, cut_of, parts_below, region_of
 from nearcast.jit import NEED_ROOM, kernel
+from nearcast.space.rounding import above, below
 
 DONE, PAUSED = 0, 1
 NEED_STACK, NEED_TARGETS, NEED_SAMPLED, NEED_TASKS = -2, -3, -4, -5
@@ -86,9 +86,9 @@ def make_node(tree: TreeLayout, task: Any, kind: int, n_parts: int) -> Any:
     row = tree.nodes[node]
     row.kind, row.ways, row.offset, row.depth = kind, task.ways, task.offset, task.depth
     row.x0, row.y0, row.x1, row.y1 = task.x0, task.y0, task.x1, task.y1
-    row.since, row.n_changes, row.n_columns = 0, 0, 0
+    row.since, row.n_changes, row.n_columns, row.n_rows = 0, 0, 0, 0
     row.part = task.part
-    tree.parts[task.part].child = node
+    hang(tree, task.part, node)
     tree.parts[task.part].start = row.first
     task.node, task.phase, task.cursor = node, _COUNTING, 0
     return node
@@ -139,12 +139,12 @@ def choose_partition(
         tree.highs[first + n_cuts - 1] = LAST_RANK
     else:
         node = make_node(tree, task, SPACE, (n_x + 1) * (n_y + 1))
-        tree.nodes[node].n_columns = n_x + 1
+        tree.nodes[node].n_columns, tree.nodes[node].n_rows = n_x + 1, n_y + 1
         first = tree.nodes[node].first
         for i in range(n_x):
-            tree.lines[first + i] = scratch.x_lines[i]
+            tree.lines[first + i] = above(scratch.x_lines[i])
         for i in range(n_y):
-            tree.lines[first + n_x + i] = scratch.y_lines[i]
+            tree.lines[first + n_x + i] = above(scratch.y_lines[i])
     return DONE
 
 
@@ -259,9 +259,7 @@ def parts_reached(
         parts[n], etas[n] = first, eta
         n += 1
     if row.kind == SPACE:
-        column = cell_of(tree.lines, first, row.n_columns - 1, x)
-        y_first, n_y = first + row.n_columns - 1, row.n_parts // row.n_columns - 1
-        part = first + 1 + cell_of(tree.lines, y_first, n_y, y) * row.n_columns + column
+        part = first + 1 + cell_at(tree, row, below(x), below(y))
         if tree.parts[part].now > 0:
             parts[n], etas[n] = part, eta
             n += 1

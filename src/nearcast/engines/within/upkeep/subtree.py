@@ -9,7 +9,7 @@ from typing import Any
 
 from nearcast.columns.arena import Array, Ints
 from nearcast.columns.subscription_tables import WithinLayout
-from nearcast.engines.within.arrays import block_of, free_leaf, free_node, give_range
+from nearcast.engines.within.arrays import block_of, free_leaf, free_node, give_range, hang
 from nearcast.engines.within.entries import find_entry, outward_box
 from nearcast.engines.within.layout import FREE_PARTS, HEADER, KEYWORD, NOTHING, ROOT, VERSION, TreeLayout
 from nearcast.engines.within.leaf_block import clause_at
@@ -107,7 +107,8 @@ def replace_subtree(tree: TreeLayout, part: int, shadow: Any, since: int) -> Non
     """Hang what stands below the part `shadow` below `part`, which is empty; it knows messages after `since`."""
     tree.heads[VERSION] += 1
     old, new = tree.parts[part], tree.parts[shadow]
-    old.child, old.now, old.start = new.child, new.now, new.start
+    old.now, old.start = new.now, new.start
+    hang(tree, part, new.child)
     if new.child >= 0:
         tree.nodes[new.child].part, tree.nodes[new.child].since = part, since
     elif new.child != NOTHING:
