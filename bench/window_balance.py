@@ -3,7 +3,8 @@
 Subscriptions that keep results are split in three ways: by id, by DkM-SKS as if the window held as many messages as the
 sample, and by DkM-SKS with the window's own size. One broker then counts the updates of each subscription. Updates are
 what a shard's work grows with once the index has done its part, and do not depend on the machine. How far apart shards
-are by chance alone, when subscriptions are dealt out blindly again and again, is told beside. Every line is recorded in `bench/results/window_balance.jsonl`.
+are by chance alone, when subscriptions are dealt out blindly again and again, is told beside. Every line is recorded in
+`bench/results/window_balance.jsonl`.
 """
 
 from __future__ import annotations
