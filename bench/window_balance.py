@@ -2,8 +2,9 @@
 
 Subscriptions that keep results are split in three ways: by id, by DkM-SKS as if the window held as many messages as the
 sample, and by DkM-SKS with the window's own size. One broker then counts the updates of each subscription. Updates are
-what a shard's work grows with once the index has done its part, and do not depend on the machine. Every line is
-recorded in `bench/results/window_balance.jsonl`.
+what a shard's work grows with once the index has done its part, and do not depend on the machine. How far apart shards
+are by chance alone, when subscriptions are dealt out blindly again and again, is told beside. Every line is recorded in
+`bench/results/window_balance.jsonl`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from nearcast.workload import subscriptions
 
 KINDS = ("topk", "nearest_all", "nearest_any")
 STEP = 1_000
+DEALS = 400
 
 
 def updates_of(given: pa.Table, stream: Stream, live: int, n: int) -> np.ndarray:
@@ -40,6 +42,14 @@ def updates_of(given: pa.Table, stream: Stream, live: int, n: int) -> np.ndarray
     return np.bincount(found, minlength=given.num_rows)
 
 
+def by_chance(updates: np.ndarray, shards: int) -> tuple[float, float]:
+    """Between which spreads nine of ten blind deals of equal numbers of subscriptions are."""
+    rng = np.random.default_rng(SEED)
+    dealt = np.arange(updates.size) % shards
+    found = [spread(np.bincount(rng.permutation(dealt), updates, shards)) for _ in range(DEALS)]
+    return float(np.quantile(found, 0.05)), float(np.quantile(found, 0.95))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("subscriptions", 100_000), ("sample", 100_000), ("live", 10_000), ("published", 20_000)):
@@ -54,12 +64,15 @@ def main() -> None:
         drawn = subscriptions.mixed(source, args.subscriptions, SEED, shares=shares, bounds=stream.space.bounds)
         given, sample = pa.concat_tables(drawn), stream.take(args.sample)
         updates = updates_of(given, stream, args.live, args.published)
+        low, high = by_chance(updates, args.shards)
+        print(f"{stream.source}, {kind}: by chance a spread of {low:.3f} to {high:.3f}", flush=True)
         settings = SplitSettings(window=True)
         for name, method, live in (("by id", "hash", None), ("DkM-SKS", "dkm", None), ("and live", "dkm", args.live)):
             partition, held = fit(method, given, sample, args.shards, stream.space, settings=settings, live=live)
             loads = np.bincount(held, updates, args.shards)
             alike = np.corrcoef(partition.costs(given), updates)[0, 1] if method != "hash" else float("nan")
             found = {"kind": kind, "way": name, "updates": int(updates.sum()), "spread": float(spread(loads))}
+            found |= {"chance": [low, high]}
             found |= {"correlation": None if method == "hash" else float(alike), "source": stream.source}
             append({"figure": "window_balance", "sizes": vars(args), **found, **surroundings()})
             print(f"{stream.source}, {kind}, {name}: {updates.sum():,} updates, spread {spread(loads):.3f}, "

@@ -75,7 +75,7 @@ class DuplicateId(InvalidInput):
 
 
 class SnapshotError(NearcastError, ValueError):
-    """A file that is not a snapshot, a damaged one, or one of another format version."""
+    """A file that is not a snapshot, a damaged one, or one of a format that this version does not read."""
 
     code = "snapshot"
 

@@ -108,6 +108,7 @@ def test_options_are_taken_over() -> None:
     [
         ("", "input must be named with --messages, --subscriptions or --events, got None"),
         ("--messages m --shards 0", "--shards must be >= 1, got 0"),
+        ("--messages m --threads 0", "--threads must be >= 1, got 0"),
         ("--messages m --batch-rows 0", "--batch-rows must be >= 1, got 0"),
         ("--messages m --balance nan", "--balance must be >= 0, got nan"),
         ("--messages m --space=1,2,3", "--space must be four numbers: min_lon,min_lat,max_lon,max_lat, got '1,2,3'"),

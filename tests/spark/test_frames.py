@@ -104,6 +104,7 @@ def test_settings_that_cannot_be_used_are_refused_at_once(spark: Any, tmp_path: 
     (tmp_path / "file").write_text("")
     for options, reason in (
         ({"shards": 0}, "shards must be >= 1"),
+        ({"threads": 0}, "threads must be >= 1"),
         ({"window": 3}, "window must be a Window"),
         ({"weights": 3}, "weights must be Weights"),
         ({"store": "nothing://here"}, "store must be a URI"),
@@ -113,6 +114,9 @@ def test_settings_that_cannot_be_used_are_refused_at_once(spark: Any, tmp_path: 
             ns.answers(good, asked, space=SPACE, **options)
     (tmp_path / "nearcast-store.json").write_text('{"format": 0}')
     with pytest.raises(nc.errors.SetupError, match="has format 0"):
+        ns.answers(good, asked, space=SPACE, store=tmp_path.as_uri())
+    (tmp_path / "nearcast-store.json").write_text('{"form')
+    with pytest.raises(nc.errors.SetupError, match=r"nearcast-store\.json is damaged\. Delete it if"):
         ns.answers(good, asked, space=SPACE, store=tmp_path.as_uri())
     stream = spark.readStream.format("rate").load().selectExpr("value id", "1d lon", "1d lat", "'a' text")
     with pytest.raises(nc.InvalidInput, match="store must be a URI"):

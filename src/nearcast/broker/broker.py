@@ -29,10 +29,10 @@ from nearcast.broker.parts import Parts
 from nearcast.broker.registry import Registry, ranks_of
 from nearcast.broker.rejects import ending, late_rows, new_ids_only, refusals
 from nearcast.broker.snapshots import snapshot
-from nearcast.broker.snapshots.engine_references import check_engines
-from nearcast.broker.snapshots.references import check_messages_and_subscriptions
-from nearcast.broker.snapshots.state import Outline, load_state, outline_of, state_of
-from nearcast.broker.snapshots.structure import check_structure
+from nearcast.broker.snapshots.load import check_and_load
+from nearcast.broker.snapshots.older import as_now
+from nearcast.broker.snapshots.snapshot import Stored
+from nearcast.broker.snapshots.state import Outline, outline_of, state_of
 from nearcast.broker.time_unit import TimeUnit
 from nearcast.broker.transfer import adopt_rows, check_copied, export_rows
 from nearcast.broker.vacuum import Vacuum
@@ -559,7 +559,7 @@ class Broker(Questions):
         """The broker that was written; it goes on exactly as if it had never stopped.
 
         Settings are part of the file. Engines that stood in for the standard ones must be given once more. With
-        another number of `threads` than it was written with, subscriptions are filed, and results looked for, again.
+        another number of `threads`, or an older format, subscriptions are filed, and results looked for, again.
 
         Raises
         ------
@@ -570,9 +570,9 @@ class Broker(Questions):
         """
         replacements = check_replacements(engines)
         n = None if threads is None else whole("threads", threads, 1, MOST_THREADS)
-        state = snapshot.read(path)
+        stored = snapshot.read_stored(path)
         try:
-            broker = cls._restored(state, replacements)
+            broker = cls._restored(stored, replacements)
         except (MemoryError, OSError):
             raise
         except Exception as error:
@@ -583,11 +583,10 @@ class Broker(Questions):
         return broker
 
     @classmethod
-    def _restored(cls, state: State, replacements: EngineChoice) -> Broker:
-        space, window, analyzer, limit, threads = outline_of(state)
+    def _restored(cls, stored: Stored, replacements: EngineChoice) -> Broker:
+        state = as_now(stored)
+        space, window, rule, limit, n = outline_of(state)
         chosen = choice_of(state["settings"], replacements)
-        broker = cls(space, window, engines=chosen, analyzer=analyzer, max_matches_per_hour=limit, threads=threads)
-        check_structure(state, broker._state())
-        check_engines(state, check_messages_and_subscriptions(state))
-        load_state(state, broker.parts, broker._vacuum)
+        broker = cls(space, window, engines=chosen, analyzer=rule, max_matches_per_hour=limit, threads=n)
+        check_and_load(stored._replace(state=state), broker._state(), broker.parts, broker._vacuum)
         return broker

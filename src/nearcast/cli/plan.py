@@ -35,8 +35,8 @@ from nearcast.partition.costs import MESSAGE_NS, own_costs
 from nearcast.partition.footprint import COST_KINDS, Subscriptions, find_footprints
 from nearcast.partition.partition import METHODS, SplitSettings, owners_of, split
 from nearcast.partition.sample import SAMPLE_ROWS, Sample
-from nearcast.spark.run.file_rows import IdTypes, SourceFile, first_ids, read_file
-from nearcast.spark.run.files import Input, find_files
+from nearcast.spark.run.file_rows import IdTypes, SourceFile, read_file
+from nearcast.spark.run.files import Input, find_files, id_types
 from nearcast.spark.shards.blocks import rows_with_lists
 
 TITLES = {"dkm": "DkM-SKS", "keyword": "by words", "space": "by space", "hash": "by id"}
@@ -134,14 +134,6 @@ def main(argv: Sequence[str]) -> int:
         path.write_text(draw({TITLES[method]: loads for method, loads in plan.loads.items()}))
         print(f"picture: {path}")
     return 0
-
-
-def id_types(files: Sequence[SourceFile]) -> IdTypes:
-    """The types of ids, by the first rows of the first files that have any."""
-    found: dict[str, str] = {}
-    for file in files:
-        found = first_ids(file) | found
-    return IdTypes(**found)
 
 
 def read_messages(files: Sequence[SourceFile], ids: IdTypes, most: int) -> pa.Table | None:

@@ -96,6 +96,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="parts the subscriptions are split into (default: half the cores; another number than before is fine)",
     )
+    add("--threads", type=int, metavar="N", help="cores that each shard uses (default: 1, or what Spark gives a task)")
     add(
         "--partition",
         choices=METHODS,
@@ -154,7 +155,7 @@ def options_from(args: argparse.Namespace) -> Options:
     inputs = tuple(Input(path, role, args.format) for role in roles for path in getattr(args, role))
     if not inputs:
         raise InvalidInput("input", None, "must be named with --messages, --subscriptions or --events")
-    least = {"shards": 1, "batch_rows": 1, "snapshot_every": 1, "balance": 0, "balance_after": 0}
+    least = {"shards": 1, "threads": 1, "batch_rows": 1, "snapshot_every": 1, "balance": 0, "balance_after": 0}
     for name, bound in least.items():
         value = getattr(args, name)
         if value is not None and not value >= bound:
@@ -171,6 +172,7 @@ def options_from(args: argparse.Namespace) -> Options:
         analyzer=analyzer_of(args),
         corpus=tuple(Input(path, "corpus", args.format) for path in args.corpus),
         shards=args.shards,
+        threads=args.threads,
         partition=args.partition,
         balance=args.balance,
         balance_after=args.balance_after,

@@ -10,7 +10,7 @@ from nearcast.errors import InvalidInput
 from nearcast.spark.batch import batch_answers
 from nearcast.spark.frames import answers_schema, control_frame, message_frame
 from nearcast.spark.shards.store import Store
-from nearcast.spark.spec import spec_of
+from nearcast.spark.spec import spec_of, task_cpus
 from nearcast.spark.stream import stream_answers
 
 _UPDATES = ("subscription", "message", "sign", "score", "ts", "batch", "shard", "seq")
@@ -38,6 +38,7 @@ def answers(
     weights: nc.Weights | None = None,
     analyzer: nc.Analyzer | None = None,
     shards: int = 1,
+    threads: int | None = None,
     store: str | None = None,
 ) -> DataFrame:
     """What changes for every subscription, and which rows were refused or late: a frame with the columns of `ANSWERS`.
@@ -52,6 +53,8 @@ def answers(
         As `Broker` has them. Weights are fitted with the same analyzer; a checkpoint is resumed with the same.
     shards
         Parts that subscriptions are dealt to; each is a broker in a task of its own, and sees every message.
+    threads
+        How many cores each shard uses; as many as Spark gives to a task (``spark.task.cpus``) when None.
     store
         A URI at which every host reads and writes: needed by streams, whose log and snapshots are there.
 
@@ -66,6 +69,7 @@ def answers(
     spec = spec_of(
         space, window, weights, shards, store, asked.id_type, told.id_type,
         analyzer=analyzer, placed="shard" in asked.rows.columns,
+        threads=task_cpus(messages.sparkSession) if threads is None else threads,
     )  # fmt: skip
     schema = answers_schema(asked.id_type, told.id_type)
     if not messages.isStreaming and not subscriptions.isStreaming:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 from pyspark.sql.types import ByteType, DataType, IntegerType, ShortType, StringType
 
 import nearcast as nc
+from nearcast.engines.parted import MOST_THREADS
 from nearcast.errors import InvalidInput
 from nearcast.model.analyzer import PLAIN_RULE, as_analyzer
 from nearcast.model.checks import is_a, whole
@@ -34,10 +36,11 @@ class Spec:
     analyzer: nc.Analyzer = PLAIN_RULE
     settings: str = ""  # what must not change while a checkpoint lasts
     snapshot_every: int = 10  # batches
+    threads: int = 1  # of each shard
 
     def broker(self) -> nc.Broker:
         """A broker without subscriptions and messages."""
-        return nc.Broker(self.space, self.window, self.weights, analyzer=self.analyzer)
+        return nc.Broker(self.space, self.window, self.weights, analyzer=self.analyzer, threads=self.threads)
 
 
 def spec_of(
@@ -51,6 +54,7 @@ def spec_of(
     *,
     analyzer: nc.Analyzer | None = None,
     placed: bool = False,
+    threads: int = 1,
 ) -> Spec:
     """Settings as callers give them, checked."""
     if not is_a(space, nc.Space):
@@ -66,7 +70,13 @@ def spec_of(
     settings = ", ".join([str(space), str(window), _named(weights), *([] if rule.is_plain else [str(rule)])])
     settings += ", with assigns" if placed else ""
     ids = _arrow(subscription_ids), _arrow(message_ids)
-    return Spec(space, window, weights, n_shards, *ids, store, placed, rule, settings)
+    n_threads = whole("threads", threads, 1, MOST_THREADS)
+    return Spec(space, window, weights, n_shards, *ids, store, placed, rule, settings, threads=n_threads)
+
+
+def task_cpus(spark: SparkSession) -> int:
+    """How many cores Spark gives to each task of a session, and so how many threads a shard may use."""
+    return int(str(spark.conf.get("spark.task.cpus", "1")))
 
 
 def _named(weights: nc.Weights | None) -> str:

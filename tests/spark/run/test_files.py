@@ -312,7 +312,7 @@ def test_frames_of_files(spark: Any, tmp_path: Path) -> None:
     files = find_files(
         [Input(str(tmp_path / "a.jsonl"), "messages"), Input(str(tmp_path / "b.jsonl"), "subscriptions")]
     )
-    assert id_types(spark, files) == IdTypes("bigint", "string")
+    assert id_types(files) == IdTypes("bigint", "string")
     frames = batch_frames(spark, files)
     assert sorted((row.position, row.id, row.refused is None) for row in frames.messages.collect()) == [
         (1, 1, True), (2, 2, True), (3, 3, True), (4, None, False),

@@ -17,7 +17,7 @@ from nearcast.spark.run.file_rows import SIDES, IdTypes
 from nearcast.spark.run.file_source import PieceReader, stream_frames
 from nearcast.spark.run.file_source import rows_of as file_rows
 from nearcast.spark.run.files import Input, find_files
-from nearcast.spark.run.intake import Intakes, cuts_of, parts_of, read_part, write_runs
+from nearcast.spark.run.intake import Intakes, Part, cuts_of, dealt, parts_of, read_part, write_runs
 from nearcast.spark.shards.store import Store
 
 IDS = IdTypes("bigint", "string")
@@ -93,7 +93,7 @@ def test_sorted_files_give_pieces_of_the_size_asked_for(tmp_path: Path) -> None:
 
 
 def reader(store: Path, side: str, turn: Path, follow: list[Input] | None = None) -> PieceReader:
-    given = {"store": store.as_uri(), "side": side, "turn": str(turn)}
+    given = {"store": store.as_uri(), "side": side, "turn": str(turn), "tasks": "3"}
     return PieceReader({**given, "follow": json.dumps(follow or []), "without": "[]"})
 
 
@@ -104,6 +104,20 @@ def rows_of(made: PieceReader, start: dict[str, int], end: dict[str, int]) -> li
     ids = IdTypes("bigint", "string")
     tables = [table for name in names for table in file_rows(name, made.side, ids, made.uri)]
     return sorted(row["id"] for table in tables for row in table.to_pylist())
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_parts_are_dealt_to_tasks_that_read_much_the_same(most: int) -> None:
+    parts = [Part("a", 3, 40, 1, 9), Part("b", 0, 1, None, 9), Part("c", 2, 14, None, None)]
+    given = dealt(parts, most)
+    sizes = [sum(part.end - part.first for part in task) for task in given]
+    assert (len(given), sum(sizes), max(sizes)) == (most, 50, -(-50 // most))
+    for part in parts:
+        own = [one for task in given for one in task if one.name == part.name]
+        assert [number for one in own for number in range(one.first, one.end)] == list(range(part.first, part.end))
+        assert {(one.after, one.to) for one in own} == {(part.after, part.to)}
+    assert len(dealt(parts[1:2], most)) == 1
+    assert dealt([], most) == []
 
 
 def test_two_sources_go_forward_together_whoever_is_asked_first(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_failures_moves_and_other_shards_do_not_show(spark: Any, tmp_path: Path)
         run(options, fails_in_the_middle)
     with pytest.raises(InvalidInput, match="must have no unfinished batch"):
         run(Options(inputs, tmp_path / "out", shards=5, **common))
-    run(Options(inputs, tmp_path / "out", shards=3, balance_after=0.0, **common))
+    run(Options(inputs, tmp_path / "out", shards=3, threads=2, balance_after=0.0, **common))
     one = One()
     assert updates_in(tmp_path / "out" / "updates") == dict(one.take(first, controls).updates)
     lines(tmp_path / "in" / "2.jsonl", second)

@@ -58,6 +58,7 @@ class Cluster:
         self.random = random.Random(seed)
         self.window = window
         self.analyzer: nc.Analyzer | None = None
+        self.threads = 1
         self.states: dict[int, str] = {}
         self.batch = -1
         self.answers: list[Any] = []
@@ -65,7 +66,9 @@ class Cluster:
 
     def spec(self) -> Spec:
         ids = StringType(), LongType()
-        return spec_of(SPACE, self.window, None, self.shards, self.store, *ids, analyzer=self.analyzer, placed=True)
+        return spec_of(SPACE, self.window, None, self.shards, self.store, *ids, analyzer=self.analyzer, placed=True,
+            threads=self.threads,
+        )  # fmt: skip
 
     def run(self, messages: list[Row], controls: list[Row]) -> list[Any]:
         """One batch; every shard may be tried more than once, and may find itself in memory or not."""
@@ -124,6 +127,21 @@ def test_lost_and_repeated_steps_do_not_show(tmp_path: Path, seed: int, window: 
         assert said_by(cluster.run(told, asked)) == one.take(told, asked)
     assert len(Store(cluster.store).names("q/copies")) > 3
     assert Store(cluster.store).names("q/snapshots")
+
+
+def test_shards_may_use_any_number_of_threads(tmp_path: Path) -> None:
+    messages = [row for row in messages_of(6, 120) if row["ts"] < 2**60]
+    messages += changes_of(6, messages)
+    controls = controls_of(6, 30, 20_000) + assigns_of(6, 20, 20_000)
+    cluster, one = Cluster(tmp_path, 2, WINDOW, 6), One()
+    for i, (told, asked) in enumerate(zip(cut(messages, 12, 20_000), cut(controls, 12, 20_000), strict=True)):
+        cluster.threads = (1, 2, 3)[i // 4]
+        if i % 4 == 0:
+            steps.HELD.clear()
+        assert said_by(cluster.run(told, asked)) == one.take(told, asked)
+    assert {held.shard.broker.threads for held in steps.HELD.values()} <= {1, 2, 3}
+    with pytest.raises(nc.InvalidInput, match="threads must be"):
+        spec_of(SPACE, WINDOW, None, 1, None, StringType(), LongType(), threads=0)
 
 
 def test_an_analyzer_is_at_work_in_every_shard(tmp_path: Path) -> None:
@@ -219,6 +237,16 @@ def test_states_of_other_versions_are_named(tmp_path: Path) -> None:
         ShardState.from_json('{"format": 0}')
     with pytest.raises(SetupError, match="damaged"):
         ShardState.from_json('{"form')
+
+
+def test_places_that_are_damaged_are_named(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, 1)
+    while not (places := list(tmp_path.glob("q/snapshots/*-places"))):
+        cluster.run([], controls_of(cluster.batch + 2, 3, 100))
+    steps.HELD.clear()
+    places[0].write_bytes(b"nearcast")
+    with pytest.raises(SetupError, match=r"-places cannot be used .*Put it back from a copy"):
+        cluster.run(messages_of(1, 20), [])
 
 
 def test_a_block_that_is_missing_is_named(tmp_path: Path) -> None:

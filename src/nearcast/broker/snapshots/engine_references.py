@@ -35,6 +35,8 @@ def check_engines(state: State, known: Known) -> None:
         "within": ("tree", _check_within),
     }
     for kind, (name, check) in indexes.items():
+        if kind not in state["engines"]:  # it is filed again
+            continue
         for engine, share in _parts(kind, state["engines"][kind], known):
             if "results" in engine:
                 _check_results(kind, engine["results"], share)

@@ -17,7 +17,7 @@ import os
 import stat
 import zlib
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from nearcast.columns.arena import Array, State, record
 from nearcast.errors import SnapshotError, shown
 
 FORMAT = 16
+OLDEST = 13  # the first format that `older` takes up
 _MAGIC = b"nearcast snapshot\n"
 _ALIGN = 64  # bytes: every array starts on a cache line
 _LINE = 64  # bytes: the two lines before the manifest are shorter
@@ -59,6 +60,13 @@ def write(path: str | os.PathLike[str], state: State) -> None:
         os.close(folder)
 
 
+class Stored(NamedTuple):
+    """What a file holds."""
+
+    format: int
+    state: State
+
+
 def read(path: str | os.PathLike[str]) -> State:
     """The state that `write` was given; its arrays are writable and private to the caller.
 
@@ -66,6 +74,17 @@ def read(path: str | os.PathLike[str]) -> State:
     ------
     SnapshotError
         If the file is not a snapshot, is damaged, or has another format version.
+    """
+    return read_stored(path, FORMAT).state
+
+
+def read_stored(path: str | os.PathLike[str], oldest: int = OLDEST) -> Stored:
+    """The same of a file of this format or of an older one, as it was then.
+
+    Raises
+    ------
+    SnapshotError
+        If the file is not a snapshot, is damaged, or has a format that is older than `oldest` or newer than this one.
     """
     if os.path.isdir(path):
         raise SnapshotError(f"{path} is not a Nearcast snapshot")
@@ -75,10 +94,10 @@ def read(path: str | os.PathLike[str]) -> State:
             raise SnapshotError(f"{path} is not a Nearcast snapshot")
         try:
             manifest = _manifest(file, status.st_size)
-            if manifest["format"] == FORMAT:
+            if type(manifest["format"]) is int and oldest <= manifest["format"] <= FORMAT:
                 _require(manifest.keys() == {"format", "state"}, "the manifest holds something else")
                 mapped = mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_COPY)
-                return _Reader(mapped, file.tell()).state(manifest["state"])
+                return Stored(manifest["format"], _Reader(mapped, file.tell()).state(manifest["state"]))
         except (ValueError, RecursionError) as error:
             raise SnapshotError(f"{path} is cut short or damaged") from error
     raise SnapshotError(f"{path} has snapshot format {shown(manifest['format'])}, this version reads {FORMAT}")

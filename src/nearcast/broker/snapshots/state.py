@@ -57,11 +57,17 @@ def outline_of(state: State) -> Outline:
 
 
 def load_state(state: State, parts: Parts, vacuum: Vacuum) -> None:
-    """Let the parts of a new broker become what a checked state says."""
+    """Let the parts of a new broker become what a checked state says; engines that it lacks are filed again."""
     parts.context.vocabulary.load(state["vocabulary"])
     parts.context.live.load(state["live"])
     parts.registry.load(state["registry"])
     for kind, table in parts.tables.items():
         table.load(state["tables"][kind.label])
-        parts.engines[kind].load(state["engines"][kind.label])
+        engine = parts.engines[kind]
+        if kind.label in state["engines"]:
+            engine.load(state["engines"][kind.label])
+            continue
+        engine.insert(table.used_slots)
+        if engine.keeps_results and len(parts.context.live.table):
+            engine.fill(table.used_slots)
     vacuum.load(state["swept"])

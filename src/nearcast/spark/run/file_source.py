@@ -11,6 +11,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,14 +29,12 @@ from pyspark.sql.streaming.datasource import (
 
 from nearcast.spark.run.file_rows import MESSAGES, SIDES, IdTypes, SourceFile, columns_of, read_file
 from nearcast.spark.run.files import Frames, Input, find_files, id_types
-from nearcast.spark.run.intake import BATCH_ROWS, Intakes, Part, files_of, parts_of, read_part, take
+from nearcast.spark.run.intake import BATCH_ROWS, Intakes, Part, dealt, files_of, parts_of, read_part, take
 from nearcast.spark.shards.fanout import CONTROLS as CONTROL_ROWS
 from nearcast.spark.shards.fanout import MESSAGES as MESSAGE_ROWS
 from nearcast.spark.shards.fanout import Batches, packed_rows
 from nearcast.spark.shards.store import Store
 from nearcast.spark.spec import Spec
-
-_TASKS = 8  # that read one piece, at most
 
 
 class PieceSource(DataSource):
@@ -71,6 +70,7 @@ class PieceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._inputs = [Input(*given) for given in json.loads(options["follow"])]
         self._without = json.loads(options["without"])
         self._turn = Path(options["turn"])
+        self._tasks = int(options["tasks"])
         self._intakes: Intakes | None = None
         self._end: int | None = None
 
@@ -117,13 +117,15 @@ class PieceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """The parts of pieces, for a few tasks."""
         known = self._known()
-        parts: list[str] = []
+        parts: list[Part] = []
+        files: list[SourceFile] = []
         for piece in range(start["piece"], end["piece"]):
             taken = known.at(piece)
-            parts += [json.dumps(part) for part in parts_of(taken, piece, self.side)]
-            parts += [json.dumps(file) for file in files_of(taken, self.side)]
-        n = min(_TASKS, len(parts))
-        return [PiecePartition(parts[i::n]) for i in range(n)]
+            parts += parts_of(taken, piece, self.side)
+            files += files_of(taken, self.side)
+        n_files = min(self._tasks, len(files))
+        given = [*dealt(parts, self._tasks), *(files[i::n_files] for i in range(n_files))]
+        return [PiecePartition([json.dumps(one) for one in task]) for task in given]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The names of some parts."""
@@ -146,9 +148,11 @@ class Pieces(NamedTuple):
     names: Frames
     ids: IdTypes
     store: str
+    taking: Future[None]  # under way while the query is put together; it must be done before the query starts
 
     def frames(self) -> Frames:
         """The rows."""
+        self.taking.result()
         return Frames(*(self._frame(side) for side in SIDES))
 
     def _frame(self, side: str) -> DataFrame:
@@ -203,6 +207,8 @@ def stream_pieces(
 ) -> Pieces:
     """The rows of files as streams that go forward together, piece by piece.
 
+    What is there is sorted into pieces beside whatever the caller does next; wait for `Pieces.taking`.
+
     Parameters
     ----------
     inputs, without
@@ -218,17 +224,19 @@ def stream_pieces(
     intakes = Intakes(Store(store))
     files = find_files(inputs, without)
     if intakes.ids is None:
-        intakes.fix_ids(id_types(spark, files))
+        intakes.fix_ids(id_types(files))
     ids = intakes.ids or IdTypes()
-    take(spark, intakes, files, store, batch_rows)
+    pool = ThreadPoolExecutor(1, "nearcast-take")
+    taking = pool.submit(take, spark, intakes, files, store, batch_rows)
+    pool.shutdown(wait=False)
     if turn is None:
         turn = Path(tempfile.mkdtemp(prefix="nearcast-")) / "turn"
     options = {
         "store": store, "turn": os.fspath(turn), "follow": json.dumps(inputs if follow else []),
-        "without": json.dumps(list(without)),
+        "without": json.dumps(list(without)), "tasks": str(spark.sparkContext.defaultParallelism),
     }  # fmt: skip
     made = (spark.readStream.format(PieceSource.name()).options(**options, side=side).load() for side in SIDES)
-    return Pieces(Frames(*made), ids, store)
+    return Pieces(Frames(*made), ids, store, taking)
 
 
 def stream_frames(spark: SparkSession, inputs: list[Input], **options: Any) -> Frames:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -165,26 +165,16 @@ def _is_finished(name: str) -> bool:
     return not name.startswith((".", "_")) and not name.endswith((".tmp", ".part", "~"))
 
 
-def id_types(spark: SparkSession, files: list[SourceFile]) -> IdTypes:
-    """The types of ids, by the first rows of the first files that have any; an executor looks."""
+def id_types(files: Sequence[SourceFile]) -> IdTypes:
+    """The types of ids, by the first rows of the first files that have any; who lists files can look into them."""
     wanted = {side for file in files for side in SIDES if file.role in (side, EVENTS)}
     found: dict[str, str] = {}
     for file in files:
         if wanted <= found.keys():
             break
         if any(file.role in (side, EVENTS) for side in wanted - found.keys()):
-            told = tasks(spark, [[file]]).mapInArrow(_first_ids, "side string, type string").collect()
-            found = {row.side: row.type for row in told} | found
+            found = first_ids(file) | found
     return IdTypes(**found)
-
-
-def _first_ids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for file in given_files(batches):
-        found = first_ids(file)
-        yield pa.RecordBatch.from_pydict({"side": list(found), "type": list(found.values())}, schema=_SIDE_TYPES)
-
-
-_SIDE_TYPES = pa.schema([("side", pa.string()), ("type", pa.string())])
 
 
 def tasks(spark: SparkSession, groups: list[list[SourceFile]]) -> DataFrame:
@@ -223,7 +213,7 @@ def batch_frames(spark: SparkSession, files: list[SourceFile], ids: IdTypes | No
     ids
         The types of ids; by default those of the first rows.
     """
-    known = id_types(spark, files) if ids is None else ids
+    known = id_types(files) if ids is None else ids
     return Frames(*(_batch_frame(spark, files, side, known) for side in SIDES))
 
 

@@ -28,6 +28,7 @@ from nearcast.spark.run.file_rows import EVENTS, SIDES, IdTypes, SourceFile, bel
 from nearcast.spark.run.files import given_files, grouped, tasks
 from nearcast.spark.shards.store import Store
 
+TASK_BATCHES = 8  # record batches that are worth a task
 BATCH_ROWS = 200_000  # what a piece holds unless told otherwise
 _STRIDE = 4_096  # rows of a record batch of a run
 RUN_ROWS = 500_000  # rows that are sorted at a time
@@ -265,6 +266,25 @@ def parts_of(taken: Taken, piece: int, side: str) -> list[Part]:
         if first < end:
             parts.append(Part(run.name, first, end, after, to))
     return parts
+
+
+def dealt(parts: list[Part], most: int) -> list[list[Part]]:
+    """Parts for at most this number of tasks, which read much the same each; large ones are split."""
+    n_batches = sum(part.end - part.first for part in parts)
+    n_tasks = min(most, -(-n_batches // TASK_BATCHES))
+    tasks: list[list[Part]] = []
+    room = 0
+    for part in parts:
+        first = part.first
+        while first < part.end:
+            if not room:
+                tasks.append([])
+                room = -(-n_batches // n_tasks)
+            end = min(part.end, first + room)
+            tasks[-1].append(part._replace(first=first, end=end))
+            room -= end - first
+            first = end
+    return tasks
 
 
 def read_part(part: Part, uri: str) -> Iterator[pa.RecordBatch]:

@@ -34,14 +34,14 @@ from nearcast.spark.run.job_settings import Settings, record_partitions, settle
 from nearcast.spark.run.job_streams import first_types, packed_streams
 from nearcast.spark.run.parts import REPORT, writer
 from nearcast.spark.run.totals import Record, Totals
-from nearcast.spark.session.session import embedded_master, start_session
+from nearcast.spark.session.session import embedded_master, own_workers, start_session
 from nearcast.spark.session.warm import compile_aside
 from nearcast.spark.shards.fanout import packed_controls
 from nearcast.spark.shards.repartition import repartition
 from nearcast.spark.shards.store import Store
 from nearcast.spark.shards.sweep import sweep
 from nearcast.spark.sources import is_stream, options_of, register
-from nearcast.spark.spec import spec_of
+from nearcast.spark.spec import spec_of, task_cpus
 from nearcast.spark.stream import COUNTS, packed_answers
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ class Options:
     shards
         Into how many parts subscriptions are split. When None, what the checkpoint has, or `default_shards`. Another
         number than the checkpoint has changes it.
+    threads
+        How many cores each shard uses; as many as Spark gives to a task when None.
     partition
         How subscriptions are split at the start: ``"dkm"``, ``"keyword"``, ``"space"`` or ``"hash"``.
     balance, balance_after
@@ -103,6 +105,7 @@ class Options:
     analyzer: nc.Analyzer = PLAIN_RULE
     corpus: tuple[Input, ...] = ()
     shards: int | None = None
+    threads: int | None = None
     partition: str = "dkm"
     balance: float = BALANCE
     balance_after: float = BALANCE_AFTER_S
@@ -269,17 +272,19 @@ class _Job:
         told, asked = (LongType() if kind == "bigint" else StringType() for kind in pieces.ids)
         spec = spec_of(
             options.space, options.window, weights, self._settings.n_shards, self._store, asked, told,
-            analyzer=options.analyzer, placed=True,
+            analyzer=options.analyzer, placed=True, threads=options.threads or task_cpus(spark),
         )  # fmt: skip
         spec = replace(spec, snapshot_every=options.snapshot_every)
         packed = pieces.packed(spec)
         assigned = packed_controls(control_frame(self._assigns.stream()).rows, spec)
         for one in (assigned, *packed_streams(spark, streams, pieces.ids, spec)):
             packed = packed.unionByName(one)
-        said = packed_answers(packed, spec)
+        with own_workers(spark):
+            said = packed_answers(packed, spec)
         write = writer(options.out.absolute().as_uri(), options.updates_format, (*COUNTS, "restored"))
         reports = said.mapInArrow(write, REPORT).writeStream.foreachBatch(self._note)
         reports = reports.option("checkpointLocation", str(self._checkpoint / "spark"))
+        pieces.taking.result()
         self._watch("run", self.totals, self.head())
         return reports.start()
 
@@ -311,7 +316,7 @@ class _Job:
         if self._intakes.ids is None and streams:
             there = find_files(files, _own(options))
             own = {side for file in there for side in SIDES if file.role in (side, EVENTS)}
-            told = id_types(spark, there)._asdict()
+            told = id_types(there)._asdict()
             seen = {side: kind for side, kind in first_types(spark, streams).items() if side not in own}
             self._intakes.fix_ids(IdTypes(**(told | seen)))
         pieces = stream_pieces(

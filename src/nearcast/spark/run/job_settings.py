@@ -118,7 +118,8 @@ def _read(checkpoint: Path, found: pa.Buffer) -> dict[str, Any]:
         known: dict[str, Any] = json.loads(found.to_pybytes())
         version = known["version"]
     except (ValueError, KeyError, TypeError):
-        raise InvalidInput("checkpoint", str(checkpoint / "run.json"), "is damaged: name another --out") from None
+        rule = "has a run.json that is damaged: put it back from a copy, or name another --out"
+        raise InvalidInput("checkpoint", str(checkpoint), rule) from None
     if version != VERSION:
         rule = f"was made by another version of Nearcast (format {version}, this one has {VERSION}): name another --out"
         raise InvalidInput("checkpoint", str(checkpoint), rule)

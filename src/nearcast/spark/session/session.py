@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TASK_FAILURES = 8  # attempts of one task before the run gives up
 _EXECUTOR_MB = 1024
+_OWN = "WORKERS_OF"  # a variable of the environment of workers that hold shards: it sets them apart
 # Java does little here but start: the simple compiler and collector take 25 s of processor time for a small run, the
 # default ones 43 s (2026-11, two busy cores).
 _SMALL_JAVA = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -37,10 +38,25 @@ appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 def embedded_master(n_shards: int) -> str:
     """The master for a Spark inside this machine.
 
-    One shard runs in one thread. More run in one executor of one core each: Spark then sends a shard to the same
-    Python worker every time, where a pool of cores would have it change places, and each change costs a restore.
+    Beside one shard there is a second thread, so that two tasks read at a time. More shards run in one executor of one
+    core each: Spark then sends a shard to the same executor every time.
     """
-    return f"local[1,{TASK_FAILURES}]" if n_shards == 1 else f"local-cluster[{n_shards},1,{_EXECUTOR_MB}]"
+    return f"local[2,{TASK_FAILURES}]" if n_shards == 1 else f"local-cluster[{n_shards},1,{_EXECUTOR_MB}]"
+
+
+@contextlib.contextmanager
+def own_workers(spark: SparkSession) -> Iterator[None]:
+    """Functions that are given to Spark inside run in Python workers of their own.
+
+    An executor takes whichever worker is idle, so that a shard could meet one that does not hold it, and each such
+    meeting costs a restore. With workers of its own there is only one that can be idle.
+    """
+    environment = spark.sparkContext.environment
+    environment[_OWN] = "shards"
+    try:
+        yield
+    finally:
+        del environment[_OWN]
 
 
 def start_session(master: str, n_shards: int, folder: Path) -> SparkSession:

@@ -219,7 +219,7 @@ class Step:
         spec = replace(self._spec, shards=state.shards)
         broker = places = None
         if state.snapshot is not None:
-            broker = self._store.get_snapshot(state.snapshot)
+            broker = self._store.get_snapshot(state.snapshot, spec.threads)
             places = self._stored_places(state.snapshot) if spec.placed else None
         shard = Shard(state.shard, spec, broker, places)
         for n, blocks in enumerate(state.log):

@@ -136,7 +136,7 @@ class Store:
         return found
 
     def need_checked(self, name: str, shared: bool = False) -> pa.Buffer:
-        """The same, of a file whose name ends with the checksum of its bytes.
+        """The same, of a file whose name ends with the checksum of its bytes, after a dot; older names have none.
 
         `shared`: fetch it once for all processes of this host.
 
@@ -146,7 +146,8 @@ class Store:
             It is not there, or does not hold what was written.
         """
         found = self.need_shared(name) if shared else self.need(name)
-        if f"{zlib.crc32(found):08x}" != name.rpartition("-")[2]:
+        checksum = name.rpartition(".")[2] if "." in name else None
+        if checksum is not None and f"{zlib.crc32(found):08x}" != checksum:
             raise self.damaged(name, "it is cut short or damaged")
         return found
 
@@ -189,8 +190,8 @@ class Store:
         with open(path, "rb") as file, self._fs.open_output_stream(self._path(name)) as stream:
             shutil.copyfileobj(file, stream, _COPIED)
 
-    def get_snapshot(self, name: str) -> nc.Broker:
-        """The broker that was written; its arrays are read when they are needed.
+    def get_snapshot(self, name: str, threads: int = 1) -> nc.Broker:
+        """The broker that was written, with this number of threads; its arrays are read when they are needed.
 
         Raises
         ------
@@ -198,7 +199,7 @@ class Store:
             It is not there, is damaged, or was written by a version with another format.
         """
         try:
-            return self._snapshot(name)
+            return self._snapshot(name, threads)
         except SnapshotError as error:
             raise self.damaged(name, str(error)) from error
 
@@ -209,11 +210,11 @@ class Store:
             "another checkpoint; if another version of Nearcast wrote it, go on with that one."
         )
 
-    def _snapshot(self, name: str) -> nc.Broker:
+    def _snapshot(self, name: str, threads: int) -> nc.Broker:
         if self.is_local:
             if not Path(self._path(name)).exists():
                 self.need(name)
-            return nc.Broker.restore(self._path(name))
+            return nc.Broker.restore(self._path(name), threads=threads)
         with tempfile.TemporaryDirectory(prefix="nearcast-") as folder:
             try:
                 with (
@@ -223,7 +224,7 @@ class Store:
                     shutil.copyfileobj(stream, file, _COPIED)
             except FileNotFoundError:
                 self.need(name)
-            return nc.Broker.restore(Path(folder) / "snapshot")  # the map outlasts the name
+            return nc.Broker.restore(Path(folder) / "snapshot", threads=threads)  # the map outlasts the name
 
     def put_copy(self, name: str, copied: State) -> None:
         """Write what `Broker.export_subscriptions` gave."""
@@ -236,7 +237,7 @@ class Store:
         with tempfile.TemporaryDirectory(prefix="nearcast-") as folder:
             (Path(folder) / "copy").write_bytes(self.need(name).to_pybytes())
             try:
-                return snapshot.read(Path(folder) / "copy")
+                return snapshot.read_stored(Path(folder) / "copy").state
             except SnapshotError as error:
                 raise self.damaged(name, "it is cut short or damaged") from error
 
@@ -268,7 +269,7 @@ def _forget_old(folder: Path) -> None:
 
 def checked_name(beginning: str, data: bytes) -> str:
     """A name for bytes that ends with their checksum."""
-    return f"{beginning}-{zlib.crc32(data):08x}"
+    return f"{beginning}.{zlib.crc32(data):08x}"
 
 
 def fetched(uri: str | None, name: str | None, payload: bytes | None) -> Any:

@@ -1,0 +1,55 @@
+"""Checkpoints of runs that cannot be resumed are refused in a sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nearcast.errors import InvalidInput
+from nearcast.spark.run.files import Input
+from nearcast.spark.run.job import Options
+from nearcast.spark.run.job_settings import VERSION, settle
+
+
+def settled(folder: Path, **others: int) -> int:
+    """The number of shards of a run."""
+    options = Options((Input("m.jsonl", "messages"),), folder / "out", **others)  # type: ignore[arg-type]
+    with settle(folder / "checkpoint", options) as settings:
+        return settings.n_shards
+
+
+def test_a_checkpoint_keeps_its_shards_unless_told_otherwise(tmp_path: Path) -> None:
+    assert [settled(tmp_path, shards=3), settled(tmp_path), settled(tmp_path, shards=2)] == [3, 3, 2]
+
+
+def test_one_run_at_a_time(tmp_path: Path) -> None:
+    with (
+        settle(tmp_path, Options((), tmp_path / "out")),
+        pytest.raises(InvalidInput, match="is in use by another run"),
+        settle(tmp_path, Options((), tmp_path / "out")),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", r"checkpoint has a run\.json that is damaged: put it back"),
+        ("[]", "is damaged: put it back from a copy, or name another --out"),
+        (json.dumps({"version": VERSION - 1}), f"was made by another version of Nearcast .format {VERSION - 1}"),
+    ],
+)
+def test_checkpoints_that_cannot_be_read_are_named(tmp_path: Path, content: str, said: str) -> None:
+    settled(tmp_path)
+    (tmp_path / "checkpoint" / "run.json").write_text(content)
+    with pytest.raises(InvalidInput, match=said):
+        settled(tmp_path)
+
+
+def test_updates_without_their_checkpoint_are_not_added_to(tmp_path: Path) -> None:
+    (tmp_path / "out" / "updates").mkdir(parents=True)
+    (tmp_path / "out" / "updates" / "part-1").touch()
+    with pytest.raises(InvalidInput, match="must be an empty folder, or have the checkpoint"):
+        settled(tmp_path)
