@@ -15,6 +15,7 @@ before raises its floor to the best rank among them when one of its entries is w
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,9 +75,9 @@ class Policy(NamedTuple):
     drops: bool  # dominated messages are dropped
 
 
-def check_strategy(strategy: str, share: float) -> None:
+def check_strategy(strategy: str, share: float, known: Collection[str] = tuple(STRATEGIES)) -> None:
     """Refuse a strategy that there is not, or a share that it cannot have."""
-    one_of("strategy", strategy, STRATEGIES)
+    one_of("strategy", strategy, known)
     if number("share", share) < 0:
         raise InvalidInput("share", share, "must be >= 0")
     if strategy == "kmax" and not share >= 1:

@@ -37,4 +37,4 @@ class SkypeSettings:
         whole("cell", self.cell, 1)
         whole("groups", self.groups, 1)
         flag("prune_groups", self.prune_groups)
-        check_strategy(self.strategy, self.share)
+        check_strategy(self.strategy, self.share, ("cost", "kmax", "ratio"))

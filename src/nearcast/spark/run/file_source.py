@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
@@ -124,7 +124,8 @@ class PieceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             parts += parts_of(taken, piece, self.side)
             files += files_of(taken, self.side)
         n_files = min(self._tasks, len(files))
-        given = [*dealt(parts, self._tasks), *(files[i::n_files] for i in range(n_files))]
+        given: list[Sequence[Part | SourceFile]] = [*dealt(parts, self._tasks)]
+        given += [files[i::n_files] for i in range(n_files)]
         return [PiecePartition([json.dumps(one) for one in task]) for task in given]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
