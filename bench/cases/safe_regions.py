@@ -32,7 +32,7 @@ class Talking(Travelling):
         kind = SafeRegions if self.sizes["safe"] else EveryMove
         self.talk = kind(self.engine, self.table, self.context, self._places, self._radii)
         self.talk.begin()
-        self.n_steps = 0
+        self.n_steps = self.n_sent = 0
 
     def register(self, tables: Iterator[pa.Table]) -> Ints:
         """Circles instead of boxes, as wide as they are high."""
@@ -85,6 +85,7 @@ class Talking(Travelling):
             raise WrongAnswer(f"{len(missing)} pairs were not told, {len(wrong)} should not have been")
 
     def repeat(self, watch: Stopwatch) -> int:
+        before = self.talk.n_sent
         slots, places = self.next_places()
         reporting = self.talk.reporting(slots, places)
         with watch:
@@ -95,7 +96,8 @@ class Talking(Travelling):
                 self.talk.arrive(steps)
             self.live.release(steps)
         self.n_steps += 1
+        self.n_sent += self.talk.n_sent - before
         return int(slots.size)
 
     def counts(self) -> Counts:
-        return {**super().counts(), "sent": self.talk.n_sent, "timestamps": self.n_steps}
+        return {**super().counts(), "sent": self.n_sent, "timestamps": self.n_steps}
