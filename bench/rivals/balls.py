@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, ranges, with_room
-from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.message_table import MessageLayout, MessageTable
 from nearcast.columns.regions import box_rows
 from nearcast.columns.subscription_tables import PointLayout, PointTable, WithinRows, WithinTable
 from nearcast.engines.contract import EngineContext, Stats
@@ -47,6 +47,7 @@ class BallFilter:
     def __init__(self, context: EngineContext, make: Callable[[WithinTable, EngineContext], Any]) -> None:
         self._context = context
         self._make = make
+        self.told: MessageTable | None = None  # where a message is that is only asked about
         self._clear()
 
     def _clear(self) -> None:
@@ -92,7 +93,7 @@ class BallFilter:
         if isinstance(self._engine, WithinApTree):
             tree = self._engine.tree
             self._engine.answers.refile(regions, before)
-            tree.after_move(regions)
+            tree.after_move(regions, before)
             tree.maintain(regions.size)
         else:
             self._engine.refile(regions, before)
@@ -112,11 +113,15 @@ class BallFilter:
             steps.rows[first:end], steps.arrivals[first:end], steps.lasts[first:end], steps.clocks[first:end],
             np.zeros(end - first + 1, np.int64), steps.expired[:0], steps.withdrawn[:0],
         )  # fmt: skip
-        found = self._engine.publish(part)
-        slots = self._table.numbers[found.slots].astype(np.int64)
+        if self.told is None:
+            found = self._engine.publish(part)
+            regions, at = found.slots, found.events
+        else:
+            regions, at = self._engine.who_wants(self.told, part)[0], np.zeros(1, np.int32)
+        slots = self._table.numbers[regions].astype(np.int64)
         n = n_pairs + slots.size
         pairs = with_room(pairs, n)
-        pairs[n_pairs:n] = (found.events.astype(np.int64) + first) << 32 | slots
+        pairs[n_pairs:n] = (at.astype(np.int64) + first) << 32 | slots
         return pairs, n
 
     def check(self, filed: Array, slots: Ints) -> None:
@@ -156,4 +161,11 @@ class BallEngine(NearestEngine):
 
     def start(self) -> None:
         super().start()
-        self.all_words = BallFilter(self.context, self._make)  # type: ignore[assignment]
+        self.all_words: BallFilter = BallFilter(self.context, self._make)  # type: ignore[assignment]
+
+    def who_wants(self, messages: MessageTable, steps: Steps) -> tuple[Ints, Floats]:
+        self.all_words.told = messages
+        try:
+            return super().who_wants(messages, steps)
+        finally:
+            self.all_words.told = None

@@ -16,7 +16,8 @@ from bench.rivals.clauses import ENTRY, Entries, count_words, entries_of
 from bench.rivals.lists import Lists
 from bench.rivals.match import Probes, Work, match_many
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
-from nearcast.columns.subscription_tables import WithinLayout, WithinTable
+from nearcast.columns.message_table import MessageLayout, MessageTable
+from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.oracle import WithinOracle
 from nearcast.window.live import Steps
@@ -39,8 +40,11 @@ class Rival(WithinOracle):
         self._room = (np.zeros(_ROOM, np.int32), np.zeros(_ROOM, np.int32))
 
     @abstractmethod
-    def _matches(self, steps: Steps, first: int, subscriptions: WithinLayout, work: Work) -> tuple[int, int]:
+    def _match_from(self, first: int, steps: Steps, messages: MessageLayout, work: Work) -> tuple[int, int]:
         """Matches from event `first` on: the event to go on with, and how many were written."""
+
+    def _prepare(self, steps: Steps, messages: MessageLayout) -> None:
+        """These events, whose arrivals are rows of `messages`, are about to be matched."""
 
     @abstractmethod
     def refile(self, slots: Ints, before: Array) -> None:
@@ -54,16 +58,18 @@ class Rival(WithinOracle):
     def _metric(self) -> int:
         return self.context.space.metric_code
 
-    def publish(self, steps: Steps) -> Changes:
+    def _matches(self, steps: Steps, told: MessageTable) -> Changes:
         if not self._n_filed or not (steps.arrivals >= 0).any():
             return NO_CHANGES
         self._present = with_room(self._present, self.context.vocabulary.idf.size)
-        subscriptions = self.within.layout
+        messages, arrivals = self._rows_of(told, steps.arrivals)
+        own = steps._replace(arrivals=arrivals)
+        self._prepare(own, messages)
         found: list[tuple[Ints, Ints]] = []
         event = 0
         while event < steps.arrivals.size:
             work = Work(self._present, *self._room, self.counters)
-            done, n = self._matches(steps, event, subscriptions, work)
+            done, n = self._match_from(event, own, messages, work)
             found.append((work.events[:n].copy(), work.slots[:n].copy()))
             if done == event:
                 self._room = (np.zeros(2 * work.slots.size, np.int32), np.zeros(2 * work.slots.size, np.int32))
@@ -116,7 +122,7 @@ class Filing(Rival):
         """Keys of the lists that these entries are in, and for each the entry; `filing` if they are about to be."""
 
     @abstractmethod
-    def _probe(self, steps: Steps) -> tuple[Longs, Longs]:
+    def _probe(self, steps: Steps, messages: MessageLayout) -> tuple[Longs, Longs]:
         """Starts and keys of the lists that each arrival looks into."""
 
     def insert(self, slots: Ints) -> None:
@@ -161,16 +167,13 @@ class Filing(Rival):
     def _enter(self, slots: Ints, rows: Array) -> Entries:
         return entries_of(rows, slots, self.within.layout.clauses, self._metric, self._counts)
 
-    def publish(self, steps: Steps) -> Changes:
-        if self._n_filed and (steps.arrivals >= 0).any():
-            starts, keys = self._probe(steps)
-            self._probes = Probes(starts, keys, np.empty(int(np.diff(starts).max()), np.int64))
-        return super().publish(steps)
+    def _prepare(self, steps: Steps, messages: MessageLayout) -> None:
+        starts, keys = self._probe(steps, messages)
+        self._probes = Probes(starts, keys, np.empty(int(np.diff(starts).max()), np.int64))
 
-    def _matches(self, steps: Steps, first: int, subscriptions: WithinLayout, work: Work) -> tuple[int, int]:
-        messages = self.context.live.table.layout
+    def _match_from(self, first: int, steps: Steps, messages: MessageLayout, work: Work) -> tuple[int, int]:
         done: tuple[int, int] = match_many(
-            steps, first, messages, subscriptions, self._metric, self._probes, self._lists.layout, work
+            steps, first, messages, self.within.layout, self._metric, self._probes, self._lists.layout, work
         )
         return done
 

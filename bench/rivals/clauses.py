@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, record
+from nearcast.columns.fields.conditions import NO_CONDITION
 from nearcast.columns.regions import BOX, CIRCLE
 from nearcast.columns.times import FOREVER
 from nearcast.jit import kernel
@@ -119,7 +120,13 @@ def enter_clauses(rows, slots, clauses, metric, counts, entries):
             entry.x1, entry.y1 = round_up(x1), round_up(row.y1)
             entry.slot, entry.tag = slots[i], at - row.clause_start
             is_plain = row.region_kind == BOX and row.x0 <= row.x1 and row.expires == FOREVER
-            if is_plain and clauses[at] <= 3 and clauses[at + 1] == 0 and row.clause_size == 2 + clauses[at]:
+            if (
+                is_plain
+                and row.condition == NO_CONDITION
+                and clauses[at] <= 3
+                and clauses[at + 1] == 0
+                and row.clause_size == 2 + clauses[at]
+            ):
                 entry.tag |= SURE
             entry.second, entry.third = second if second >= 0 else first, third if third >= 0 else first
             entries.words[n], entries.rows_at[n] = first, i

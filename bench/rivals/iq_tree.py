@@ -8,6 +8,7 @@ from bench.rivals.cells import DEEPEST, N_CELLS, cell_at, level_of, pack
 from bench.rivals.clauses import Entries
 from bench.rivals.quadtree import Quadtrees
 from nearcast.columns.arena import Array, Ints, Longs, with_room
+from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import EngineContext
 from nearcast.jit import kernel
@@ -73,8 +74,7 @@ class IQTree(Quadtrees):
             note_cells(keys, self._occupied, self._known)
         return keys, owners
 
-    def _probe(self, steps: Steps) -> tuple[Longs, Longs]:
-        messages = self.context.live.table.layout
+    def _probe(self, steps: Steps, messages: MessageLayout) -> tuple[Longs, Longs]:
         starts = np.empty(steps.arrivals.size + 1, np.int64)
         keys = np.empty((DEEPEST + 1) * int(messages.rows["n_terms"][steps.arrivals].sum()), np.int64)
         bounds = self.context.space.bounds

@@ -12,7 +12,7 @@ import numpy as np
 from bench.rivals.cells import DEEPEST, level_of, pack
 from bench.rivals.clauses import SURE, Entries, first_clause
 from bench.rivals.lists import NO_KEY, NOT_THERE, Lists, claim_head, enlarge, find_head
-from bench.rivals.match import MATCHED, TOUCHED, VERIFIED, mark
+from bench.rivals.match import MATCHED, TOUCHED, VERIFIED, mark, satisfied
 from nearcast.columns.arena import Array, Ints, Longs, record, with_room
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.subscription_tables import WithinLayout, in_region
@@ -179,6 +179,8 @@ def search_lists(first, search, lists, messages, metric, moment, found):
             if message.sequence & _TAG != lists.rows[j].tag or message.sequence <= row.since:
                 continue
             if not is_live(message, moment[0], moment[1], moment[2]) or not in_region(here, own, metric, x, y):
+                continue
+            if not satisfied(here, own, messages.fields, slot):
                 continue
             if search.there_at.size and in_region(there, search.there_at[subscription], metric, x, y):
                 continue

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from bench.rivals.clauses import SURE, first_clause, well_inside
 from bench.rivals.lists import NOT_THERE, find_head
 from nearcast.columns.arena import Array, Ints, Longs
+from nearcast.columns.fields.conditions import NO_CONDITION, satisfies
 from nearcast.columns.regions import BOX
 from nearcast.columns.subscription_tables import in_region
 from nearcast.jit import kernel
@@ -40,8 +41,15 @@ def mark(messages, message, value, present):
 
 
 @kernel
+def satisfied(subscriptions, slot, fields, message):
+    """Do the fields of a message satisfy the condition of a subscription, if it has one?"""
+    condition = subscriptions.rows[slot].condition
+    return condition == NO_CONDITION or satisfies(subscriptions.conditions, condition, fields, message)
+
+
+@kernel
 def verify(subscriptions, slot, tag, metric, x, y, clock, present):
-    """Does the message match the subscription, by this clause first? Exact."""
+    """Does the message match the subscription, by this clause first? Exact, but for its condition."""
     row = subscriptions.rows[slot]
     if row.expires <= clock:
         return False
@@ -84,8 +92,9 @@ def match_many(steps, first, messages, subscriptions, metric, probes, lists, wor
                 if present[entry.second] == 0 or present[entry.third] == 0:
                     continue
                 n_verified += 1
-                if (entry.tag & SURE and well_inside(entry, x, y)) or verify(
-                    subscriptions, entry.slot, entry.tag & ~SURE, metric, x, y, steps.clocks[event], present
+                if (entry.tag & SURE and well_inside(entry, x, y)) or (
+                    verify(subscriptions, entry.slot, entry.tag & ~SURE, metric, x, y, steps.clocks[event], present)
+                    and satisfied(subscriptions, entry.slot, messages.fields, steps.arrivals[event])
                 ):
                     work.events[n], work.slots[n] = event, entry.slot
                     n += 1

@@ -8,8 +8,9 @@ from bench.rivals.base import Filing
 from bench.rivals.clauses import Entries
 from bench.rivals.live import Found, Levels, LiveLists, Search, note_levels_of, search_lists
 from nearcast.columns.arena import Array, Ints, Longs, with_room
+from nearcast.columns.clauses import split_clauses
 from nearcast.columns.subscription_tables import WithinTable
-from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats, together
 from nearcast.window.live import Steps
 
 _CHUNK = 10_000  # messages filed at a time
@@ -62,7 +63,21 @@ class Moving(Filing):
             for at in range(0, slots.size, _CHUNK):
                 self._held.hold(slots[at : at + _CHUNK], self.context.live.table.layout, self._filing)
 
+    def _asks_patterns(self, slots: Ints) -> Array:
+        """Which of these ask for phrases or prefixes: messages are filed under words, so the broker's index helps."""
+        patterns, layout = self.context.vocabulary.patterns, self.within.layout
+        asks = np.zeros(slots.size, bool)
+        if len(patterns):
+            for at, row in enumerate(layout.rows[slots]):
+                packed = layout.clauses[row["clause_start"] : row["clause_start"] + row["clause_size"]]
+                terms = np.concatenate([side for clause in split_clauses(packed) for side in clause]).tolist()
+                asks[at] = any(patterns.is_prefix(term) or patterns.words_of(term).size for term in terms)
+        return asks
+
     def fill(self, slots: Ints) -> Changes:
+        asks = self._asks_patterns(slots)
+        if asks.any():
+            return together([super().fill(slots[asks]), self.fill(slots[~asks])])
         here = self.within.layout
         entries = self._enter(slots, here.rows[slots])
         keys, owners = self._keys(entries, here.rows[slots], False)
@@ -70,6 +85,9 @@ class Moving(Filing):
         return _changes(self._look_up(Search(keys, owners, entries, here, slots, here, nowhere)), None)
 
     def move(self, slots: Ints, before: Array) -> Changes:
+        asks = self._asks_patterns(slots)
+        if asks.any():
+            return together([super().move(slots[asks], before[asks]), self.move(slots[~asks], before[~asks])])
         new = self.within.layout
         old = new._replace(rows=before)
         at = np.arange(slots.size, dtype=np.int32)

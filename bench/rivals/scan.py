@@ -8,10 +8,11 @@ import numpy as np
 
 from bench.rivals.base import Rival
 from bench.rivals.clauses import first_clause, round_down, round_up
-from bench.rivals.match import MATCHED, TOUCHED, VERIFIED, Work, mark
+from bench.rivals.match import MATCHED, TOUCHED, VERIFIED, Work, mark, satisfied
 from nearcast.columns.arena import Array, Ints, with_room
+from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.regions import CIRCLE
-from nearcast.columns.subscription_tables import WithinLayout, WithinTable, in_region
+from nearcast.columns.subscription_tables import WithinTable, in_region
 from nearcast.engines.contract import EngineContext
 from nearcast.jit import kernel
 from nearcast.space.distance import EUCLIDEAN
@@ -76,6 +77,8 @@ def scan_many(steps, first, messages, subscriptions, metric, flat, work):
                     continue
                 if first_clause(subscriptions.clauses, row.clause_start, row.clause_size, work.present) < 0:
                     continue
+                if not satisfied(subscriptions, slot, messages.fields, steps.arrivals[event]):
+                    continue
                 if in_region(subscriptions, slot, metric, x, y):
                     work.events[n], work.slots[n] = event, slot
                     n += 1
@@ -119,9 +122,9 @@ class Scan(Rival):
         self._write(self.within.used_slots)
         self._n_filed = len(self.within)
 
-    def _matches(self, steps: Steps, first: int, subscriptions: WithinLayout, work: Work) -> tuple[int, int]:
-        messages, flat = self.context.live.table.layout, Flat(*self._boxes, self._fitting)
-        done: tuple[int, int] = scan_many(steps, first, messages, subscriptions, self._metric, flat, work)
+    def _match_from(self, first: int, steps: Steps, messages: MessageLayout, work: Work) -> tuple[int, int]:
+        flat = Flat(*self._boxes, self._fitting)
+        done: tuple[int, int] = scan_many(steps, first, messages, self.within.layout, self._metric, flat, work)
         return done
 
     @property

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State
+from nearcast.columns.message_table import MessageLayout, MessageTable
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.oracle import SimilarOracle
@@ -24,7 +25,7 @@ from nearcast.space.space import SpaceInput
 from nearcast.text.similarity import COSINE, DICE, JACCARD, WEIGHTED
 from nearcast.window.live import Steps
 
-ACCESSED, CANDIDATES, ANSWERS, NODES = range(4)  # positions in the counters
+ACCESSED, CANDIDATES, ANSWERS, NODES, ASKED = range(5)  # positions in the counters; the last numbers the messages
 NEVER = 2.0  # a spatial similarity that no place has
 LOOSE = 1e-12
 SLACK = 1e-3  # of max_distance; float32 coordinates of up to MOST are off by less than a quarter of it
@@ -125,13 +126,13 @@ class SimilarRival(SimilarOracle):
     def __init__(self, table: PointTable, context: EngineContext) -> None:
         super().__init__(table, context)
         self.points = table
-        self.counters = np.zeros(4, np.int64)
+        self.counters = np.zeros(5, np.int64)
         self._n_filed = 0
         self._room = Matches(np.zeros(_ROOM, np.int32), np.zeros(_ROOM, np.int32), np.zeros(_ROOM))
 
     @abstractmethod
-    def _matches(self, steps: Steps, first: int, asked: Asked, out: Matches) -> tuple[int, int]:
-        """Matches from event `first` on, as `oracle.match.match_similar`."""
+    def _match_from(self, first: int, steps: Steps, messages: MessageLayout, asked: Asked) -> tuple[int, int]:
+        """Write matches from event `first` on to the room, as `oracle.match.match_similar`."""
 
     @abstractmethod
     def refile(self, slots: Ints) -> None:
@@ -151,17 +152,17 @@ class SimilarRival(SimilarOracle):
         x0, y0, x1, y1 = self.context.space.bounds
         return (x0 + x1) / 2, (y0 + y1) / 2
 
-    def publish(self, steps: Steps) -> Changes:
+    def _matches(self, steps: Steps, told: MessageTable) -> Changes:
         if not self._n_filed or not (steps.arrivals >= 0).any():
             return NO_CHANGES
         size = 2 * self.points.slots.capacity
         if self._room.slots.size < size:
             self._room = Matches(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size))
         asked = Asked(self._space, self._centre, self.context.vocabulary.idf, self._search.dense(), self.counters)
-        found: list[Matches] = []
+        messages, found = told.layout, list[Matches]()
         event = 0
         while event < steps.arrivals.size:
-            event, n = self._matches(steps, event, asked, self._room)
+            event, n = self._match_from(event, steps, messages, asked)
             found.append(Matches(*(column[:n].copy() for column in self._room)))
         events, slots, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return Changes(events, slots, steps.arrivals[events], np.ones(events.size, np.int32), scores)
@@ -178,7 +179,7 @@ class SimilarRival(SimilarOracle):
         assert self._n_filed == len(self.points)
 
     def stats(self) -> Stats:
-        accessed, candidates, answers, nodes = self.counters.tolist()
+        accessed, candidates, answers, nodes = self.counters[:ASKED].tolist()
         work = {"accessed": accessed, "candidates": candidates, "answers": answers, "nodes": nodes}
         return {"engine": self.name, **work, "bytes": self.nbytes}
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from bench.rivals.lists import NOT_THERE, find_head
+from bench.rivals.match import satisfied
 from bench.rivals.similar_base import (
     ACCESSED,
     ANSWERS,
@@ -26,9 +27,9 @@ from bench.rivals.similar_base import (
 from bench.rivals.similar_filing import NO_WORD, POSTING, Filed, Filing, is_placed, key_of, put_place
 from bench.rivals.similar_tree import NO_NODE, widen
 from nearcast.columns.arena import Array, Ints
+from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.scores import gather, scatter, similar_score
 from nearcast.engines.exact import similarity
-from nearcast.engines.oracle.match import Matches
 from nearcast.jit import allocating, kernel
 from nearcast.space.distance import box_distance, ssim
 from nearcast.window.live import Steps
@@ -194,6 +195,8 @@ def match_ir(steps, first, messages, subscriptions, walk, asked, out):
             for i in range(n_found):
                 if subscriptions.rows[touched[i]].expires <= steps.clocks[event]:
                     continue
+                if not satisfied(subscriptions, touched[i], messages.fields, steps.arrivals[event]):
+                    continue
                 counters[CANDIDATES] += 1
                 score = similarity(subscriptions, touched[i], message, asked.where, asked.idf, asked.dense)
                 if score >= subscriptions.scales[touched[i]].tau:
@@ -237,9 +240,8 @@ class SimilarIr(Filing):
             missing.append(Filed(keys[new], rows))
         return Filed(*(np.concatenate(columns) for columns in zip(*missing, strict=True)))
 
-    def _matches(self, steps: Steps, first: int, asked: Asked, out: Matches) -> tuple[int, int]:
-        messages = self.context.live.table.layout
-        done: tuple[int, int] = match_ir(steps, first, messages, self.points.layout, self._walk, asked, out)
+    def _match_from(self, first: int, steps: Steps, messages: MessageLayout, asked: Asked) -> tuple[int, int]:
+        done: tuple[int, int] = match_ir(steps, first, messages, self.points.layout, self._walk, asked, self._room)
         return done
 
 

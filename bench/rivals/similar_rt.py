@@ -7,9 +7,11 @@ import math
 import numpy as np
 
 from bench.rivals.lists import NOT_THERE, find_head
+from bench.rivals.match import satisfied
 from bench.rivals.similar_base import (
     ACCESSED,
     ANSWERS,
+    ASKED,
     CANDIDATES,
     LOOSE,
     NEVER,
@@ -25,9 +27,9 @@ from bench.rivals.similar_base import (
 from bench.rivals.similar_filing import NO_WORD, POSTING, Filed, Filing, key_of, put_place
 from bench.rivals.similar_tree import NO_NODE
 from nearcast.columns.arena import Ints
+from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.scores import gather, scatter
 from nearcast.engines.exact import similarity
-from nearcast.engines.oracle.match import Matches
 from nearcast.jit import kernel
 from nearcast.space.distance import box_distance, ssim
 from nearcast.window.live import Steps
@@ -117,7 +119,8 @@ def match_rt(steps, first, messages, subscriptions, walk, asked, out):
         message = messages.rows[steps.arrivals[event]]
         u, v, w = to_units(asked.where, asked.centre, message.x, message.y)
         place = (u, v, w, 0.0) if u != math.inf else (0.0, 0.0, 0.0, math.inf)
-        stamp = message.sequence
+        counters[ASKED] += 1
+        stamp = counters[ASKED]
         scatter(messages.terms, messages.counts, message.term_start, message.n_terms, asked.idf, asked.dense)
         stack[0], n_stack = walk.tree.roots[0], 1
         while n_stack:
@@ -131,6 +134,8 @@ def match_rt(steps, first, messages, subscriptions, walk, asked, out):
                 counters[ACCESSED] += n_accessed
                 for i in range(n_found):
                     if subscriptions.rows[found[i]].expires <= steps.clocks[event]:
+                        continue
+                    if not satisfied(subscriptions, found[i], messages.fields, steps.arrivals[event]):
                         continue
                     counters[CANDIDATES] += 1
                     score = similarity(subscriptions, found[i], message, asked.where, asked.idf, asked.dense)
@@ -167,7 +172,6 @@ class SimilarRt(Filing):
     def _raise(self, slots: Ints, filed: Filed) -> Filed:
         return Filed(filed.keys[:0], filed.rows[:0])
 
-    def _matches(self, steps: Steps, first: int, asked: Asked, out: Matches) -> tuple[int, int]:
-        messages = self.context.live.table.layout
-        done: tuple[int, int] = match_rt(steps, first, messages, self.points.layout, self._walk, asked, out)
+    def _match_from(self, first: int, steps: Steps, messages: MessageLayout, asked: Asked) -> tuple[int, int]:
+        done: tuple[int, int] = match_rt(steps, first, messages, self.points.layout, self._walk, asked, self._room)
         return done

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.rivals.match import mark
+from bench.rivals.match import mark, satisfied
 from bench.rivals.similar_base import (
     ACCESSED,
     ANSWERS,
@@ -26,11 +26,11 @@ from bench.rivals.similar_base import (
     to_units,
 )
 from nearcast.columns.arena import Array, Ints, Ragged, record, with_room
+from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.scores import gather, scatter, similar_score
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import EngineContext
 from nearcast.engines.exact import similarity
-from nearcast.engines.oracle.match import Matches
 from nearcast.jit import kernel
 from nearcast.window.live import Steps
 
@@ -130,6 +130,8 @@ def scan_many(steps, first, messages, subscriptions, flat, asked, out):
                 score = similar_score(asker.delta, text_bound(asker.loose, share * ROUNDED), ssim_bound(line))
                 if score < asker.tau - LOOSE or asker.expires <= steps.clocks[event]:
                     continue
+                if not satisfied(subscriptions, slot, messages.fields, steps.arrivals[event]):
+                    continue
                 n_verified += 1
                 score = similarity(subscriptions, slot, message, asked.where, asked.idf, dense)
                 if score >= asker.tau:
@@ -199,9 +201,8 @@ class SimilarScan(SimilarRival):
         self._n_filed = 0
         self.insert(self.points.used_slots)
 
-    def _matches(self, steps: Steps, first: int, asked: Asked, out: Matches) -> tuple[int, int]:
-        messages = self.context.live.table.layout
-        done: tuple[int, int] = scan_many(steps, first, messages, self.points.layout, self._flat, asked, out)
+    def _match_from(self, first: int, steps: Steps, messages: MessageLayout, asked: Asked) -> tuple[int, int]:
+        done: tuple[int, int] = scan_many(steps, first, messages, self.points.layout, self._flat, asked, self._room)
         return done
 
     @property

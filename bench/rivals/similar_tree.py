@@ -130,7 +130,7 @@ def _load_part(x: Floats, y: Floats, fanout: int) -> tuple[Array, Longs]:
         above["first"] = n_made + np.arange(0, level.size, fanout)
         above["n"] = np.diff(above["first"], append=n_made + level.size)
         n_made, level = n_made + level.size, above
-    nodes = np.concatenate(levels)
+    nodes = np.concatenate(levels).view(NODE)  # records again
     inner = np.flatnonzero(nodes["n"])
     nodes["parent"] = NO_NODE
     nodes["parent"][ranges(nodes["first"][inner].astype(np.int64), nodes["n"][inner])] = np.repeat(

@@ -11,6 +11,7 @@ from bench.rivals.lists import written_in_pieces
 from bench.rivals.live import GRID, GRID_SIDE, Levels, key_at
 from bench.rivals.moving import Moving
 from nearcast.columns.arena import Array, Ints, Longs, with_room
+from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import EngineContext
 from nearcast.jit import kernel
@@ -103,8 +104,7 @@ class Gridded(Filing):
 
     _of_new_words = 1 << GRID
 
-    def _probe(self, steps: Steps) -> tuple[Longs, Longs]:
-        messages = self.context.live.table.layout
+    def _probe(self, steps: Steps, messages: MessageLayout) -> tuple[Longs, Longs]:
         starts = np.empty(steps.arrivals.size + 1, np.int64)
         keys = np.empty(int(messages.rows["n_terms"][steps.arrivals].sum()), np.int64)
         return starts, keys[: probe_grid(steps.arrivals, messages, self._levels, self._known, starts, keys)]

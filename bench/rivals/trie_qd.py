@@ -12,6 +12,7 @@ from bench.rivals.lists import NO_KEY, home
 from bench.rivals.quadtree import IN_ROOT, LIFE, Quadtrees
 from bench.rivals.rq_tree import SHORT, note_levels
 from nearcast.columns.arena import Array, Floats, Ints, Longs, record, with_room
+from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import EngineContext
 from nearcast.jit import NEED_ROOM, kernel
@@ -209,8 +210,7 @@ class TrieQd(Quadtrees):
             note_levels(keys, self._levels)
         return keys, owners
 
-    def _probe(self, steps: Steps) -> tuple[Longs, Longs]:
-        messages = self.context.live.table.layout
+    def _probe(self, steps: Steps, messages: MessageLayout) -> tuple[Longs, Longs]:
         starts = np.empty(steps.arrivals.size + 1, np.int64)
         longest = int(messages.rows["n_terms"][steps.arrivals].max())
         scratch, stack = np.zeros(longest, np.int32), np.zeros((longest + 1, 2), np.int64)

@@ -11,6 +11,7 @@ from bench.rivals.cells import pack
 from bench.rivals.clauses import Entries
 from bench.rivals.lists import written_in_pieces
 from nearcast.columns.arena import Array, Ints, Longs, with_room
+from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.subscription_tables import WithinTable
 from nearcast.engines.contract import EngineContext
 from nearcast.jit import kernel
@@ -141,8 +142,7 @@ class TwoLevel(Filing):
         self._levels[n:] = -1
         self._levels[words] = np.maximum(self._levels[words], 0)
 
-    def _probe(self, steps: Steps) -> tuple[Longs, Longs]:
-        messages = self.context.live.table.layout
+    def _probe(self, steps: Steps, messages: MessageLayout) -> tuple[Longs, Longs]:
         starts = np.empty(steps.arrivals.size + 1, np.int64)
         keys = np.empty(int(messages.rows["n_terms"][steps.arrivals].sum()), np.int64)
         return starts, keys[: probe_grids(steps.arrivals, messages, self._grids, starts, keys)]

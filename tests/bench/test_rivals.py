@@ -29,8 +29,8 @@ def test_a_town(rival: Contender) -> None:
     """Enough subscriptions for grids and trees, filed at once and one by one; then some leave."""
     town = Town(3)
     queries = [(n, town.query("within")) for n in range(1500)]
-    messages = list(town.messages(300))
-    said = []
+    messages, asked = list(town.messages(300)), list(town.messages(30, 300))
+    said, heard = [], []
     for kind in (broker_class(rival), Judge):
         broker = kind(town.space, nc.Window(count=100))
         updates = list(broker.publish(messages[:100]))
@@ -39,6 +39,7 @@ def test_a_town(rival: Contender) -> None:
         updates += broker.subscribe_many(queries[1000:])
         broker.unsubscribe_many(range(0, 1500, 3))
         updates += broker.publish(messages[200:])
+        heard.append([broker.match(message) for message in asked])
         broker.check()
         said.append(updates)
         if kind is not Judge:
@@ -47,6 +48,8 @@ def test_a_town(rival: Contender) -> None:
             assert work["bytes"] > 0
     assert len(said[0]) > 1000
     identical(*said)
+    assert heard[0] == heard[1]
+    assert any(heard[0])
 
 
 @every_rival
@@ -61,8 +64,8 @@ def test_filters_of_nearest(name: str) -> None:
     rival = Contender("nearest", name, part("cases.nearest").engine_class(name))
     town = Town(4)
     queries = [(n, town.query("nearest")) for n in range(120)]
-    messages = list(town.messages(400))
-    said = []
+    messages, asked = list(town.messages(400)), list(town.messages(30, 400))
+    said, heard = [], []
     for kind in (broker_class(rival), Judge):
         broker = kind(town.space, nc.Window(count=150))
         updates = list(broker.publish(messages[:50]))
@@ -72,10 +75,14 @@ def test_filters_of_nearest(name: str) -> None:
         broker.unsubscribe_many(range(0, 120, 5))
         updates += broker.move_many([{"id": n, "lon": n % 16, "lat": 3} for n in range(1, 120, 10)])
         updates += broker.publish(messages[200:])
+        updates += broker.retract(390)
+        heard.append([broker.match(message) for message in asked])
         broker.check()
         said.append(updates)
     assert len(said[0]) > 1000
     identical(*said)
+    assert heard[0] == heard[1]
+    assert any(heard[0])
 
 
 def small_case(name: str, series: str, x: object) -> Any:

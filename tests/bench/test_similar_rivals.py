@@ -32,9 +32,9 @@ def test_a_town(rival: Contender, metric: str, max_distance: float) -> None:
     """Enough subscriptions for trees, filed at once and little by little; then some leave, some move."""
     town = Town(3)
     queries = [(n, town.query("similar")) for n in range(900)]
-    messages = list(town.messages(240))
+    messages, asked = list(town.messages(240)), list(town.messages(30, 240))
     weights = nc.Weights.fit([" ".join(town.some_words(6)) for _ in range(50)])
-    said = []
+    said, heard = [], []
     for kind in (broker_class(rival), Judge):
         broker = kind(nc.Space((0, 0, 16, 16), metric, max_distance), None, weights)
         updates = list(broker.subscribe_many(queries[:500]))
@@ -46,6 +46,7 @@ def test_a_town(rival: Contender, metric: str, max_distance: float) -> None:
         updates += broker.publish(messages[80:160])
         broker.reweigh(nc.Weights.fit(["word0 word1", "word2"]))
         updates += broker.publish(messages[160:])
+        heard.append([broker.match(message) for message in asked])
         broker.check()
         said.append(updates)
         if kind is not Judge:
@@ -54,3 +55,5 @@ def test_a_town(rival: Contender, metric: str, max_distance: float) -> None:
             assert work["bytes"] > 0
     assert len(said[0]) > 500
     identical(*said)
+    assert heard[0] == heard[1]
+    assert any(heard[0])
