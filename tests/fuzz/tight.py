@@ -19,7 +19,7 @@ TIGHT: dict[str, Any] = {
     "engines.kept.engine.FIRST_FOUND": 1,
     "engines.kept.engine.LONG": 2,
     "engines.kept.engine.SWEPT": 1,
-    "engines.nearest.engine.KEYS": 1,
+    "engines.nearest.engine.PAIRS": 1,
     "engines.nearest.engine.MOST_EVENTS": 2,
     "engines.nearest.aoiq.tree.LEAST": 2,
     "engines.nearest.aoiq.tree.MEMORY": 20,

@@ -48,18 +48,12 @@ def similarity_of(row: Any, scale: Any, terms: Ints, message: Any, space: Any, i
 
 
 @kernel
-def minus_distance(row: Any, message: Any, metric: int) -> float:
-    """How `Nearest` ranks a message that holds the words."""
-    return -min(distance(metric, row.x, row.y, message.x, message.y), FARTHEST)
-
-
-@kernel
 def negative_distance(terms: Ints, row: Any, message: Any, metric: int, idf: Floats, dense: Floats) -> float:
     """Minus the distance of `Nearest`, or NO_MATCH; takes no layout, for loops in which handing one over would cost."""
     n_shared = shared_row(terms, row.term_start, row.n_terms, idf, dense)[1]
     if n_shared == 0 or (row.mode == ALL_WORDS and n_shared < row.n_terms):
         return NO_MATCH
-    return minus_distance(row, message, metric)
+    return -min(distance(metric, row.x, row.y, message.x, message.y), FARTHEST)
 
 
 @kernel

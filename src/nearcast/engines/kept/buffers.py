@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Ints, Longs
+from nearcast.columns.arena import Ints
 from nearcast.engines.blocks import USED, block_class, block_fits, block_room, give_block, take_block
 from nearcast.engines.kept.layout import (
     LINE,
@@ -25,7 +25,7 @@ from nearcast.engines.kept.layout import (
     TOUCHED,
     ResultLayout,
 )
-from nearcast.jit import inlined, kernel, prefetch
+from nearcast.jit import kernel, prefetch
 
 _STAMP_BITS = 8
 _AHEAD = 6  # buffers that are read ahead while changes are emitted
@@ -84,10 +84,10 @@ def stamp_of(sequence: int, newest: int) -> int:
     return (sequence >> stamp_bits(newest)) & ((1 << _STAMP_BITS) - 1)
 
 
-@inlined
-def age_of(entry: Any, stamp: Any) -> Any:
-    """How many stamps ago a message came, if `stamp` is that of the newest: to be made once for many entries."""
-    return (stamp - np.int64(entry.stamp)) & ((1 << _STAMP_BITS) - 1)
+@kernel
+def age_of(entry: Any, last: int, newest: int) -> Any:
+    """How many stamps ago a message came, if `last` is the newest."""
+    return (stamp_of(last, newest) - np.int64(entry.stamp)) & ((1 << _STAMP_BITS) - 1)
 
 
 @kernel
@@ -102,7 +102,7 @@ def room_to_touch(results: ResultLayout) -> Any:
     return results.counters[N_TOUCHED] < results.touched.size
 
 
-@inlined
+@kernel
 def has_room(results: ResultLayout, slot: int) -> Any:
     """Is there room for one more entry of a subscription, wherever its buffer goes, and for its changes?"""
     buffer = results.buffers[slot]
@@ -216,7 +216,7 @@ def drop(results: ResultLayout, slot: int, position: int, event: int) -> None:
     results.counters[N_BUFFERED] -= 1
 
 
-@inlined
+@kernel
 def n_pending(results: ResultLayout) -> int:
     """How many changes `emit_changes` will emit, at most."""
     n = 0
@@ -225,7 +225,7 @@ def n_pending(results: ResultLayout) -> int:
     return n
 
 
-@inlined
+@kernel
 def emit_changes(results: ResultLayout, event: int) -> None:
     """End an event: emit what entered and what left the first k of every touched buffer. Needs room for `n_pending`.
 
@@ -248,22 +248,6 @@ def emit_changes(results: ResultLayout, event: int) -> None:
                 entry.mark ^= 1
         give_back_room(results, slot)
     results.counters[N_TOUCHED] = 0
-
-
-@kernel
-def sort_changes(changes: Array, starts: Longs, into: Array) -> None:
-    """Write changes in the order of events, those of an event in the order that they have.
-
-    `starts` are zeros, one for each event and one more.
-    """
-    for i in range(changes.size):
-        starts[changes[i].event + 1] += 1
-    for event in range(1, starts.size):
-        starts[event] += starts[event - 1]
-    for i in range(changes.size):
-        event = changes[i].event
-        into[starts[event]] = changes[i]
-        starts[event] += 1
 
 
 @kernel

@@ -231,9 +231,9 @@ class KeptEngine(ABC):
         self._dense = np.zeros(0)
         self._n_updates = 0
 
+    @abstractmethod
     def _take_events(self, batch: BatchInput, cursor: Longs) -> int:
         """Call the engine's kernel, from the cursor on; returns the task that it stopped with."""
-        raise NotImplementedError  # where `_run` is another one
 
     def _scratch(self) -> Floats:
         self._dense = with_room(self._dense, self.context.vocabulary.idf.size)
@@ -249,18 +249,11 @@ class KeptEngine(ABC):
         if not len(self.table) or not steps.arrivals.size:
             return NO_CHANGES
         self._begin()
-        self._run(
-            BatchInput(
-                steps, self.context.live.table.layout, self.table.layout, self.context.space.kernel_input,
-                self.context.vocabulary.idf, self._scratch(),
-            )
+        cursor = np.zeros(N_CURSOR, dtype=np.int64)
+        batch = BatchInput(
+            steps, self.context.live.table.layout, self.table.layout, self.context.space.kernel_input,
+            self.context.vocabulary.idf, self._scratch(),
         )  # fmt: skip
-        self.results.maintain(SWEPT * steps.arrivals.size)
-        return net_kept(self._changes(), steps)
-
-    def _run(self, batch: BatchInput) -> None:
-        """Let the events of a batch happen."""
-        steps, cursor = batch.steps, np.zeros(N_CURSOR, dtype=np.int64)
         while (task := self._take_events(batch, cursor)) != DONE:
             event = int(cursor[STEP])
             if task == SHORT:
@@ -269,6 +262,8 @@ class KeptEngine(ABC):
                 self.grow_found()
             else:
                 self._grow(cursor)
+        self.results.maintain(SWEPT * steps.arrivals.size)
+        return net_kept(self._changes(), steps)
 
     def who_wants(self, messages: MessageTable, steps: Steps) -> tuple[Ints, Floats]:
         if not len(self.table):

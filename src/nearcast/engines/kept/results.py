@@ -11,7 +11,7 @@ from nearcast.columns.arena import Array, Floats, Ints, Longs, State, ranges, wi
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.times import FOREVER
 from nearcast.engines.blocks import N_CLASSES, N_HEADS, USED, block_class, block_room
-from nearcast.engines.kept.buffers import close_buffers, emit_changes, initial_room, n_pending, sort_changes, stamp_of
+from nearcast.engines.kept.buffers import close_buffers, emit_changes, initial_room, n_pending, stamp_of
 from nearcast.engines.kept.compaction import NEVER, begin_sweep, end_sweep, rebuild_waiting, sweep_slots
 from nearcast.engines.kept.layout import (
     BUFFER,
@@ -225,12 +225,6 @@ class Results:
     def changes(self) -> Array:
         """What was emitted since `begin_batch`."""
         return self._changes[: self.counters[N_CHANGES]]
-
-    def sort_changes(self, n_events: int) -> None:
-        """Put what was emitted into the order of events."""
-        room = np.empty(self._changes.size, dtype=CHANGE)
-        sort_changes(self.changes, np.zeros(n_events + 1, dtype=np.int64), room)
-        self._changes = room
 
     def discard_changes(self) -> None:
         """The changes have been read."""

@@ -46,7 +46,7 @@ from nearcast.engines.kept.recency import (
 )
 from nearcast.engines.kept.watch import watch_first, watch_newcomer
 from nearcast.errors import InvalidInput
-from nearcast.jit import inlined, kernel
+from nearcast.jit import kernel
 from nearcast.model.checks import number, one_of
 from nearcast.window.expiries import UNLIMITED
 
@@ -190,7 +190,7 @@ def n_outliving(results: ResultLayout, messages: Any, buffer: Any, n: int, until
     return n_found
 
 
-@inlined
+@kernel
 def offer(
     results: ResultLayout, messages: Any, slot: int, message: int, rank: float, event: int, policy: Policy
 ) -> None:
@@ -283,7 +283,7 @@ def withdraw(results: ResultLayout, rows: Array, slot: int, message: int, event:
     touch(results, slot)
 
 
-@inlined
+@kernel
 def is_short(results: ResultLayout, slot: int) -> Any:
     """Are there too few entries left to know the result?"""
     buffer = results.buffers[slot]

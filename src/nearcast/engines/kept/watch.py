@@ -8,13 +8,13 @@ subscription for nothing; but most messages are dropped long before they leave, 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from nearcast.columns.arena import Array
 from nearcast.columns.times import FOREVER
-from nearcast.engines.kept.buffers import age_of, drop, room_to_touch, room_to_wait, stamp_bits, stamp_of, touch
+from nearcast.engines.kept.buffers import age_of, drop, room_to_touch, room_to_wait, stamp_bits, touch
 from nearcast.engines.kept.layout import (
     FREE_WAITING,
     LINE,
@@ -26,7 +26,7 @@ from nearcast.engines.kept.layout import (
     AsOf,
     ResultLayout,
 )
-from nearcast.jit import inlined, kernel, prefetch
+from nearcast.jit import kernel, prefetch
 from nearcast.window.expiries import UNLIMITED
 from nearcast.window.window import is_live
 
@@ -47,7 +47,7 @@ def wait_for(results: ResultLayout, slot: int, message: int) -> None:
     results.heads[message] = at + 1
 
 
-@inlined
+@kernel
 def watch_newcomer(results: ResultLayout, rows: Array, slot: int, message: int, policy: Any) -> None:
     """Have a subscription watch the newest message, if it expires before the others or is the only one."""
     watched, until = results.watched[slot], rows[message].expires_at
@@ -81,14 +81,14 @@ def watch_first(results: ResultLayout, rows: Array, slot: int, policy: Any) -> N
     watched.oldest, watched.soonest = oldest, soonest
 
 
-@inlined
+@kernel
 def watch_oldest(results: Any, rows: Any, slot: Any, last: Any, newest: Any) -> None:
     """Have a subscription watch the oldest of its messages, where none expires by the clock; needs room to wait."""
     buffer, watched = results.buffers[slot], results.watched[slot]
-    oldest, most, stamp = 0, np.int64(-1), stamp_of(last, newest)
+    oldest, most = 0, np.int64(-1)
     for i in range(buffer.start, buffer.start + buffer.n_entries):
         entry = results.entries[i]
-        age = age_of(entry, stamp)
+        age = age_of(entry, last, newest)
         if age > most or (age == most and rows[entry.message].sequence < rows[oldest - 1].sequence):
             oldest, most = entry.message + 1, age
     if oldest != 0 and oldest != watched.oldest:
@@ -96,29 +96,16 @@ def watch_oldest(results: Any, rows: Any, slot: Any, last: Any, newest: Any) -> 
     watched.oldest = oldest
 
 
-class Age(NamedTuple):
-    """From which stamp on, counted back from the newest, the window has left messages behind."""
-
-    stamp: int  # of the newest message
-    maybe: int  # those of this age may have left, older ones
-    surely: int  # and those of this age have
-
-
-@inlined
-def age_to_leave(last: int, newest: int) -> Age:
-    """What tells who has left if `last` is the newest; finding the number of bits costs as much as several entries."""
-    bits = stamp_bits(newest)
-    return Age(stamp_of(last, newest), newest >> bits, ((newest - 1) >> bits) + 2)
-
-
-@inlined
-def has_left(entry: Any, rows: Array, age: Age, last: int, newest: int) -> Any:
+@kernel
+def has_left(entry: Any, rows: Array, last: int, newest: int) -> Any:
     """Has the window left a message behind that does not expire by the clock?"""
-    stamps = age_of(entry, age.stamp)
-    return stamps >= age.surely or (stamps >= age.maybe and rows[entry.message].sequence <= last - newest)
+    bits, age = stamp_bits(newest), age_of(entry, last, newest)
+    if age < newest >> bits:
+        return False
+    return age > ((newest - 1) >> bits) + 1 or rows[entry.message].sequence <= last - newest
 
 
-@inlined
+@kernel
 def wake(results: ResultLayout, subscriptions: Any, rows: Array, slot: int, as_of: AsOf, policy: Any) -> None:
     """Drop what has left from a buffer, and watch what leaves next; needs room for as many changes as entries."""
     last, clock = as_of.last, as_of.clock
@@ -128,11 +115,11 @@ def wake(results: ResultLayout, subscriptions: Any, rows: Array, slot: int, as_o
         watched.oldest, watched.soonest = 0, 0  # it has ended: nothing is emitted for it any more
         return
     n_before = buffer.n_entries
-    by_count, age = watched.soonest == 0, age_to_leave(last, policy.newest)
+    by_count = watched.soonest == 0
     for position in range(n_before - 1, -1, -1):
         entry = results.entries[buffer.start + position]
         if by_count:
-            gone = has_left(entry, rows, age, last, policy.newest)
+            gone = has_left(entry, rows, last, policy.newest)
         else:
             gone = not is_live(rows[entry.message], last, clock, policy.newest)
         if gone:
@@ -144,35 +131,6 @@ def wake(results: ResultLayout, subscriptions: Any, rows: Array, slot: int, as_o
         watch_oldest(results, rows, slot, last, policy.newest)
     else:
         watch_first(results, rows, slot, policy)
-
-
-@inlined
-def watches(results: ResultLayout, slot: int, message: int) -> Any:
-    """Does a subscription watch a message?"""
-    watched = results.watched[slot]
-    return watched.oldest == message + 1 or watched.soonest == message + 1
-
-
-@inlined
-def first_to_leave(results: Any, rows: Array, slot: int, as_of: AsOf, until: AsOf, policy: Any) -> AsOf:
-    """The newest sequence and the clock with which the first message of a buffer leaves, whichever comes first.
-
-    Either is exact, or it comes after `until`. Stamps tell that no message is old enough, without a look at any.
-    """
-    watched = results.watched[slot]
-    last: Any = np.int64(FOREVER)
-    clock: Any = np.int64(FOREVER)
-    newest = policy.newest
-    if watched.soonest > 0:
-        clock = rows[watched.soonest - 1].expires_at
-    if watched.oldest > 0 and newest != UNLIMITED:
-        buffer, old = results.buffers[slot], until.last - as_of.last > newest >> 1  # stamps might come round
-        age = age_to_leave(until.last, newest)
-        for i in range(buffer.start, buffer.start + buffer.n_entries):
-            old = old or age_of(results.entries[i], age.stamp) >= age.maybe
-        if old:
-            last = rows[watched.oldest - 1].sequence + newest
-    return AsOf(as_of.event, last, clock)
 
 
 @kernel

@@ -3,7 +3,6 @@
 A subscription looks as far as its k-th message, a circle that shrinks and grows as messages come and go: its *search
 range* (`search_range`). A message can concern only those in whose range it lies. Two indexes find them: `aoiq`, the
 AOIQ-tree of CkQST, where all words are asked for, and `grid`, the pyramid of grids of a DkM-SKS worker, where any will
-do. `engine` runs both over a batch of events; `timeline` sorts what they find, and who waits for what leaves, by
-subscription; `by_slot` lets the events happen to one subscription after another, in the buffers that `engines/kept`
-keeps, while `verify` is some candidates ahead of it; `follow` draws the ranges that have changed.
+do. `engine` runs both over the same events; `batch` verifies their candidates and offers them to the buffers that
+`engines/kept` keeps.
 """

@@ -1,56 +1,43 @@
 """The engine: `NearestEngine` keeps the k nearest of every subscription, with an index for all words and one for any.
 
-Events are taken in batches: the indexes find which subscriptions each arrival of a batch may concern, the events happen
-to one subscription after another (`by_slot`), and then the indexes follow the search ranges that have changed.
+Events are taken in batches: the indexes find which subscriptions each arrival of a batch may concern, the results take
+the events one after another, and then the indexes follow the search ranges that have changed.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
+from nearcast.columns.arena import Floats, Ints, Longs, State, with_room
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import EngineContext, Stats
 from nearcast.engines.exact import ALL_WORDS, NEAREST
-from nearcast.engines.kept.engine import BatchInput, KeptEngine, policy_of
+from nearcast.engines.kept.engine import DONE, STEP, BatchInput, Found, KeptEngine, policy_of
 from nearcast.engines.kept.layout import AsOf
 from nearcast.engines.nearest.aoiq import AoiqTree
 from nearcast.engines.nearest.aoiq.layout import EventRange
-from nearcast.engines.nearest.by_slot import (
-    DUE,
-    EVENT,
-    N_CURSOR,
+from nearcast.engines.nearest.batch import (
+    EXTRA,
     N_MOVED,
-    N_SHORT,
-    NEVER,
+    N_READ,
     NOBODY,
-    SHORT,
-    SLOT,
-    SlotWork,
-    settle_waiting,
-    take_rest,
-    take_slots,
+    VERIFIED,
+    CandidateBatch,
+    DeepestLevels,
+    add_extras,
+    redraw_boxes,
+    take_events,
+    verify_candidates,
 )
-from nearcast.engines.nearest.follow import DeepestLevels, redraw_boxes
 from nearcast.engines.nearest.grid import GridPyramid
 from nearcast.engines.nearest.search_range import FILED
 from nearcast.engines.nearest.settings import NearestSettings
-from nearcast.engines.nearest.timeline import (
-    ARRIVED,
-    MOMENT,
-    WITHDRAWN,
-    Timeline,
-    key_pairs,
-    key_waiting,
-    list_moments,
-)
-from nearcast.engines.nearest.verify import LAST, N_CHECKED, N_READ, NO_KEY, verify_slots
 from nearcast.jit import NEED_ROOM
 from nearcast.window.live import Steps
 
 MOST_EVENTS = 1024  # of a candidate batch
-KEYS = 1 << 14  # room for what may concern somebody in a batch, at first
+PAIRS = 1 << 16  # room for candidates of a batch, unless one event has more
 
 
 class NearestEngine(KeptEngine):
@@ -72,13 +59,8 @@ class NearestEngine(KeptEngine):
         self.settings = settings or NearestSettings()
         super().__init__(NEAREST, table, context, policy_of(context, self.settings.strategy, self.settings.share))
         self.start()
-        self._keys = np.empty(KEYS, dtype=np.int64)
-        self._n_keys = 0
-        self._ranks = np.empty(0)
-        self._moments = np.zeros(0, dtype=MOMENT)
-        self._leaving = False  # does any message leave in the batch under way?
-        self._starts = np.zeros(MOST_EVENTS + 1, dtype=np.int32)
-        self._moved: list[Ints] = []  # subscriptions whose ranges may have changed in a batch
+        self._pairs = np.empty(PAIRS, dtype=np.int64)
+        self._extras = np.zeros(MOST_EVENTS, dtype=EXTRA)
         self._n_verified = 0
 
     def start(self) -> None:
@@ -86,6 +68,12 @@ class NearestEngine(KeptEngine):
         self.all_words = AoiqTree(self.context.space, self.settings.aoiq)
         self.any_word = GridPyramid(self.context.space, self.settings.grid)
         self.filed = np.zeros(0, dtype=FILED)
+        self._batch: BatchInput | None = None  # the batch under way
+        self._candidates: CandidateBatch | None = None
+        self._holders: CandidateBatch | None = None  # of what is withdrawn in it
+        self._n_extras = 0
+        self._grown: list[int] = []  # subscriptions whose ranges grew in it
+        self._widened = np.zeros(0, dtype=np.int32)  # number of the last growth of each, zeros between batches
 
     def _by_mode(self, slots: Ints) -> tuple[Ints, Ints]:
         """Those that ask for all words, and those that ask for any."""
@@ -131,124 +119,80 @@ class NearestEngine(KeptEngine):
         self.any_word.remove(self.filed, of_any)
         super().remove(slots)
 
-    def _run(self, batch: BatchInput) -> None:
-        first, n_events = 0, batch.steps.arrivals.size
-        while first < n_events:
-            timeline = self._open(batch, first, min(first + MOST_EVENTS, n_events))
-            self._live_through(batch, timeline)
+    def _take_events(self, batch: BatchInput, cursor: Longs) -> int:
+        while True:
+            if self._candidates is None:
+                if cursor[STEP] == batch.steps.arrivals.size:
+                    return DONE
+                self._open(batch, int(cursor[STEP]))
+            task: int = take_events(
+                batch, self._candidates, self._holders, cursor, self._found, self.results.layout, self.results.policy
+            )
+            if task != DONE:
+                return task
             self.close_batch()
-            first = timeline.end
-        if n_events > 1:
-            self.results.sort_changes(n_events)
 
-    def _open(self, batch: BatchInput, first: int, end: int) -> Timeline:
-        """Find the candidates of the next events, and who waits for what leaves in them: keys."""
-        steps = batch.steps
-        n = self._find_pairs(steps, batch.messages, EventRange(first, end), 0)
-        n_arriving = n
-        if steps.withdrawn.size:
-            n = self._find_pairs(steps.of_withdrawn(), batch.messages, EventRange(first, end), n)
-        timeline = self._timeline(steps, first, end)
-        key_pairs(timeline, ARRIVED, self._keys[:n_arriving])
-        if n > n_arriving:
-            key_pairs(timeline, WITHDRAWN, self._keys[n_arriving:n])
-        self._n_keys = self._key_waiting(timeline, n)
-        return timeline
-
-    def _find_pairs(self, steps: Steps, messages: MessageLayout, events: EventRange, n: int) -> int:
-        """Write event << 32 | slot for candidates after the first `n` keys; returns how many, with those."""
+    def _open(self, batch: BatchInput, event: int) -> None:
+        """Find the candidates of the next events."""
+        steps, messages = batch.steps, batch.messages
         if self.all_words.n_filed:
             self.all_words.ensure_terms(self.context.vocabulary.capacity)
-        first = events.first
+        end = min(event + MOST_EVENTS, steps.arrivals.size)
         while True:
-            first, n_more = self.any_word.find(self.filed, steps, first, events.end, messages, self._keys[n:])
-            n += n_more
-            if first == events.end:
+            done, n = self.any_word.find(self.filed, steps, event, end, messages, self._pairs)
+            if done > event:
                 break
-            self._keys = with_room(self._keys, 2 * self._keys.size)
-        self._keys, n = self.all_words.find(self.filed, steps, events, messages, self._keys, n)
-        return n
+            self._pairs = np.empty(2 * self._pairs.size, dtype=np.int64)
+        self._pairs, n = self.all_words.find(self.filed, steps, EventRange(event, done), messages, self._pairs, n)
+        pairs, held = np.sort(self._pairs[:n]), self._pairs[:0]
+        if steps.withdrawn.size:
+            held = self._find_holders(batch, EventRange(event, done))
+        moved = np.empty(pairs.size + held.size, dtype=np.int32)
+        self._batch = batch
+        self._candidates, self._holders = (self._run_of(found, moved, done) for found in (pairs, held))
 
-    def _timeline(self, steps: Steps, first: int, end: int) -> Timeline:
-        """The moments of these events."""
-        n_expired = int(steps.expired_start[end] - steps.expired_start[first])
-        self._leaving = self.results.policy.spare and (n_expired > 0 or steps.withdrawn.size > 0)
-        self._moments = with_room(self._moments, n_expired + 3 * (end - first))
-        timeline = Timeline(self._moments, self._starts, first, end)
-        return timeline._replace(moments=self._moments[: list_moments(steps, timeline)])
+    def _run_of(self, pairs: Longs, moved: Ints, end: int) -> CandidateBatch:
+        """The candidates of events up to `end`, none of which has happened."""
+        assert self._batch is not None
+        first_extras = np.full(self._batch.steps.arrivals.size, NOBODY, dtype=np.int32)
+        read = np.zeros(N_READ, dtype=np.int64)
+        return CandidateBatch(pairs, read, first_extras, self._extras, self._widened[:0], moved, end)
 
-    def _key_waiting(self, timeline: Timeline, n: int) -> int:
-        """Write keys of those who wait for what leaves after the first `n`; returns how many, with those."""
-        at = 0 if self._leaving else timeline.moments.size
-        while at < timeline.moments.size:
-            at, n = key_waiting(self.results.layout, timeline, at, self._keys, n)
-            if at < timeline.moments.size:
-                self._keys = with_room(self._keys, 2 * self._keys.size)
-        return n
+    def _find_holders(self, batch: BatchInput, events: EventRange) -> Longs:
+        """Who may hold what is withdrawn in these events: pairs, in order."""
+        return np.sort(self._pairs_of(batch.steps.of_withdrawn(), batch.messages, events))
 
-    def _work(self, keys: Longs, n_slots: int) -> SlotWork:
-        """Nothing of these keys has happened; no more than `n_slots` subscriptions are concerned."""
-        self._ranks = with_room(self._ranks, keys.size)
-        read, cursor = np.zeros(N_READ, np.int64), np.zeros(N_CURSOR, np.int64)
-        read[LAST], cursor[SLOT], cursor[EVENT], cursor[DUE] = NO_KEY, NOBODY, NEVER, NEVER
-        moved, short = np.empty(n_slots, np.int32), np.empty(n_slots, SHORT)
-        return SlotWork(keys, self._ranks[: keys.size], read, cursor, moved, short)
-
-    def _live_through(self, batch: BatchInput, timeline: Timeline) -> None:
-        """Let the events of a batch happen to one subscription after another."""
-        keys = self._keys[: self._n_keys]
-        keys.sort()
-        work = self._work(keys, keys.size)
-        while take_slots(batch, timeline, work, self.results.layout, self.results.policy) == NEED_ROOM:
-            self._make_room()
-        self._moved = [work.moved[: work.cursor[N_MOVED]]]
-        self._n_verified += int(work.read[N_CHECKED])
-        if work.cursor[N_SHORT]:
-            self._refill_short(batch, timeline, work.short[: work.cursor[N_SHORT]])
-        n = self._key_waiting(timeline, 0)
-        if n:
-            settle_waiting(batch, timeline, self._keys[:n], self.results.layout, self.results.policy)
-
-    def _make_room(self) -> None:
-        """Room for whatever may happen to a subscription in an event."""
-        self.results.make_room_for_offers()
-        self.results.make_room(0, 0, 0, 0, 2)
-
-    def _refill_short(self, batch: BatchInput, timeline: Timeline, short: Array) -> None:
-        """Evaluate again what was put off, as of its event, and let the rest of the batch happen to it."""
-        steps = batch.steps
-        while short.size:
-            event = int(short["event"].min())
-            now = short["event"] == event
-            slots = short["slot"][now]
-            self.refill(slots, AsOf(event, int(steps.lasts[event]), int(steps.clocks[event])))
-            self.results.emit_changes(event)
-            self._moved.append(slots)
-            short = np.concatenate([short[~now], self._take_rest(batch, timeline, slots, event)])
-
-    def _take_rest(self, batch: BatchInput, timeline: Timeline, slots: Ints, event: int) -> Array:
-        """The events after this one happen to subscriptions; returns those that are short again."""
-        work = self._work(np.empty(timeline.moments.size, dtype=np.int64), slots.size)
-        layout, policy = self.results.layout, self.results.policy
-        while not take_rest(batch, timeline, work, self.filed, slots, event, layout, policy):
-            self._make_room()
-            layout = self.results.layout
-        self._n_verified += int(work.read[N_CHECKED])
-        return work.short[: work.cursor[N_SHORT]]
+    def _pairs_of(self, steps: Steps, messages: MessageLayout, events: EventRange) -> Longs:
+        """Candidates of all these events, in the array that is there for them."""
+        while True:
+            done, n = self.any_word.find(self.filed, steps, *events, messages, self._pairs)
+            if done == events[1]:
+                break
+            self._pairs = np.empty(2 * self._pairs.size, dtype=np.int64)
+        self._pairs, n = self.all_words.find(self.filed, steps, events, messages, self._pairs, n)
+        return self._pairs[:n]
 
     def _find(self, batch: BatchInput) -> tuple[Ints, Floats]:
-        n = self._find_pairs(batch.steps, batch.messages, EventRange(0, 1), 0)
-        slots = np.unique(self._keys[:n]).astype(np.int32)
-        ranks = np.empty(slots.size)
-        n = verify_slots(batch, batch.steps.arrivals[0], slots, self.results.layout, ranks)
+        if self.all_words.n_filed:
+            self.all_words.ensure_terms(self.context.vocabulary.capacity)
+        arrivals = batch.steps.arrivals
+        slots = np.unique(self._pairs_of(batch.steps, batch.messages, EventRange(0, 1))).astype(np.int32)
+        found = Found(slots, np.empty(slots.size))
+        n = verify_candidates(batch, 0, arrivals[0], slots.size, self.results.layout, found)
         self._n_verified += slots.size
-        return slots[:n], ranks[:n]
+        return slots[:n], found.ranks[:n]
 
     def close_batch(self) -> None:
         """After a batch, let the indexes follow the ranges that have changed in it."""
-        moved = self._moved[0] if len(self._moved) == 1 else np.concatenate(self._moved)
-        if moved.size:
-            self._follow_ranges(moved)
+        candidates, holders = self._candidates, self._holders
+        assert candidates is not None
+        assert holders is not None
+        self._n_verified += int(candidates.read[VERIFIED] + holders.read[VERIFIED])
+        slots = np.concatenate([candidates.moved[: candidates.read[N_MOVED]], np.array(self._grown, dtype=np.int32)])
+        self._widened[self._grown] = 0
+        self._batch = self._candidates = self._holders = None
+        self._grown, self._n_extras = [], 0
+        self._follow_ranges(slots)
 
     def _follow_ranges(self, slots: Ints) -> None:
         """Draw the boxes of ranges that shrank, and file again where finer cells will do."""
@@ -266,19 +210,52 @@ class NearestEngine(KeptEngine):
         self._file(slots)
 
     def refill(self, slots: Ints, as_of: AsOf) -> None:
-        """Evaluate again, and file by the new ranges."""
+        """Evaluate again, file by the new ranges, and compare these with the rest of the batch."""
         super().refill(slots, as_of)
         self._file(slots)
+        if self._batch is None or self._candidates is None or self._holders is None:
+            return
+        self._widened = with_room(self._widened, self.table.slots.capacity)
+        self._share_extras()
+        for slot in slots.tolist():
+            self._grown.append(slot)
+            self._add_extras(slot, as_of.event, self._batch.steps.arrivals, arriving=True)
+            if self._batch.steps.withdrawn.size:
+                self._add_extras(slot, as_of.event, self._batch.steps.withdrawn, arriving=False)
+
+    def _share_extras(self) -> None:
+        """Let both sets of candidates see extras and growths as they are now."""
+        assert self._candidates is not None
+        assert self._holders is not None
+        self._candidates, self._holders = (
+            found._replace(extras=self._extras, widened=self._widened) for found in (self._candidates, self._holders)
+        )
+
+    def _add_extras(self, slot: int, event: int, coming: Ints, arriving: bool) -> None:
+        """Compare a range that has grown with what is left of the batch: with what arrives, or what is withdrawn."""
+        while True:
+            candidates = self._candidates if arriving else self._holders
+            assert self._batch is not None
+            assert candidates is not None
+            version = len(self._grown)
+            n = add_extras(self._batch, candidates, coming, self.filed, slot, version, event, self._n_extras)
+            if n != NEED_ROOM:
+                break
+            self._extras = with_room(self._extras, 2 * self._extras.size)
+            self._share_extras()
+        self._n_extras = n
 
     def check(self) -> None:
         super().check()
+        assert not self._widened.any()
+        assert self._candidates is None
         of_all, of_any = self._by_mode(self.table.used_slots)
         self.all_words.check(self.filed, of_all)
         self.any_word.check(self.filed, of_any)
 
     def stats(self) -> Stats:
-        own = self.filed[: self.table.slots.capacity].nbytes + self._starts.nbytes
-        own += self._keys.nbytes + self._ranks.nbytes + self._moments.nbytes
+        own = self.filed[: self.table.slots.capacity].nbytes + self._widened.nbytes
+        own += self._pairs.nbytes + self._extras.nbytes
         shared, of_all, of_any = super().stats(), self.all_words.stats(), self.any_word.stats()
         return {
             **shared,
