@@ -140,7 +140,7 @@ def fill_cell(index: SubscriptionLayout, first: int, copies: PostingPool, member
     for at in range(first, last + 1):
         if groups[at].n > 0:
             groups[at].room = block_class(groups[at].n)
-            groups[at].start = take_block(index.posting_blocks, index.postings.ints[::WIDTH], groups[at].room)
+            groups[at].start = take_block(index.posting_blocks, index.links["number_0"], groups[at].room)
             groups[at].n = 0
     for i in np.argsort(keys):
         source, group = members[i] * WIDTH, groups[own[i]]

@@ -13,7 +13,7 @@ import numpy as np
 from nearcast.columns.arena import Floats
 from nearcast.engines.blocks import block_class, block_room, give_block, take_block
 from nearcast.engines.topk.keys import Rest, code_of, rest_of, tilt_of
-from nearcast.engines.topk.layout import REFILED, WIDTH, Shape, SubscriptionLayout
+from nearcast.engines.topk.layout import REFILED, Shape, SubscriptionLayout
 from nearcast.engines.topk.postings import (
     find_posting,
     first_key,
@@ -81,7 +81,7 @@ def widen_cell(cell: Any, face: Any) -> None:
 def insert_position(index: Any, at: Any, key: Any) -> int:
     """A free position for a key in a group, which moves to a larger block when full; room was promised."""
     group = index.groups[at]
-    links = index.postings.ints[::WIDTH]
+    links = index.links["number_0"]
     if group.room < 0 or group.n == block_room(group.room):
         size_class, old, old_class = block_class(group.n + 1), int(group.start), int(group.room)
         start = take_block(index.posting_blocks, links, size_class)
@@ -108,7 +108,7 @@ def free_postings(index: SubscriptionLayout, first: int, end: int) -> None:
     for at in range(first, end):
         group = index.groups[at]
         if group.room >= 0:
-            give_block(index.posting_blocks, index.postings.ints[::WIDTH], group.room, group.start)
+            give_block(index.posting_blocks, index.links["number_0"], group.room, group.start)
 
 
 @kernel

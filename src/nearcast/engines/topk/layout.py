@@ -67,6 +67,7 @@ FLOOR = 7
 ALPHA = 8
 WIDTH = 9
 LANES = 16  # postings that are compared at once
+POSTING = record(*((f"number_{at}", "i4") for at in range(WIDTH)))  # its numbers, as far as blocks are concerned
 PADDING = LANES  # numbers at the end of the pool: a strip is read as if it were full
 AFTER_BITS = 16
 WHOLE = 2**16 - 1
@@ -101,6 +102,7 @@ class SubscriptionLayout(NamedTuple):
     group_blocks: Longs  # int64[N_HEADS]: which of them are free, see blocks.py
     postings: PostingPool
     posting_blocks: Longs  # int64[N_HEADS]
+    links: Array  # POSTING[]: the pool by postings, whose first numbers join free blocks
     work: Longs  # int64[N_WORK]
     dues: Array  # DUE[n_slots]; nothing while nobody's scores fade, see dues.py
     due_queue: Array  # QUEUED[]: a heap, the earliest first

@@ -26,6 +26,7 @@ from nearcast.engines.topk.layout import (
     LIST,
     N_WORK,
     PADDING,
+    POSTING,
     REFILED,
     VERIFIED,
     VISITED,
@@ -69,6 +70,11 @@ def pool_of(ints: Ints) -> PostingPool:
     return PostingPool(ints, ints.view(np.float32))
 
 
+def links_of(ints: Ints) -> Array:
+    """A pool's array by postings."""
+    return ints[: ints.size // WIDTH * WIDTH].view(POSTING)
+
+
 class SkypeIndex:
     """Subscriptions by word, place, alpha and floor."""
 
@@ -86,14 +92,16 @@ class SkypeIndex:
 
     def clear(self) -> None:
         """File nobody."""
+        ints = np.zeros(FIRST_ROOM * WIDTH, dtype=np.int32)
         self.layout = SubscriptionLayout(
             np.zeros(0, dtype=FACE),
             np.zeros(0, dtype=LIST),
             np.zeros(FIRST_ROOM, dtype=GROUP),
             np.zeros(FIRST_ROOM, dtype=CELL),
             np.zeros(N_HEADS, dtype=np.int64),
-            pool_of(np.zeros(FIRST_ROOM * WIDTH, dtype=np.int32)),
+            pool_of(ints),
             np.zeros(N_HEADS, dtype=np.int64),
+            links_of(ints),
             self._work,
             np.zeros(0, dtype=DUE),
             np.zeros(0, dtype=QUEUED),
@@ -136,9 +144,8 @@ class SkypeIndex:
             groups, cells = with_room(old.groups, n_groups + 1), with_room(old.cells, n_groups + 1)
             self.layout = self.layout._replace(groups=groups, cells=cells)
         if more_postings or neither:
-            self.layout = self.layout._replace(
-                postings=pool_of(with_room(old.postings.ints, old.postings.ints.size + 1))
-            )
+            ints = with_room(old.postings.ints, old.postings.ints.size + 1)
+            self.layout = self.layout._replace(postings=pool_of(ints), links=links_of(ints))
 
     def unfile(self, slots: Ints, subscriptions: PointLayout) -> None:
         """Take subscriptions out."""
@@ -157,8 +164,9 @@ class SkypeIndex:
     def _used(self) -> State:
         """What is in use, as arrays."""
         old = self.layout
+        arrays = {name: array for name, array in old._asdict().items() if name != "links"}
         return {
-            **old._asdict(),
+            **arrays,
             "groups": old.groups[: old.group_blocks[USED]],
             "cells": old.cells[: old.group_blocks[USED]],
             "postings": old.postings.ints[: WIDTH * old.posting_blocks[USED]],
@@ -180,6 +188,6 @@ class SkypeIndex:
 
     def load(self, state: State) -> None:
         postings = np.append(state["postings"], np.zeros(PADDING, dtype=np.int32))
-        self.layout = self.layout._replace(**{**state, "postings": pool_of(postings)})
+        self.layout = self.layout._replace(**{**state, "postings": pool_of(postings), "links": links_of(postings)})
         self._work = self.layout.work
         self._grow_dues(self.layout.dues.size)
