@@ -25,12 +25,14 @@ if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests that ask for Spark: those of the quick run leave them out, -m 'not spark and not slow'.
 
-    Modules with long tests come first, so that in the end no core waits for the last of them.
+    Modules with long tests come first, and the contract, the longest of all, so that in the end no core waits for the
+    last of them.
     """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
     long = {item.path for item in items if item.get_closest_marker("spark") or item.get_closest_marker("slow")}
+    long |= {item.path for item in items if item.path.parent.name == "contract"}
     items.sort(key=lambda item: item.path not in long)
 
 
