@@ -7,7 +7,7 @@ that only one can make, so that none is compiled twice.
 
 There is no second process on one core (`NUMBA_NUM_THREADS=1`), where the cache cannot be written, where Python does not
 run as a program of its own, or where a process cannot be started. It ends with the caller, or half a minute after its
-last step. README's dozen lines on an empty cache: 18 s on two cores instead of 28 (2026-11-18).
+last step. README's dozen lines on an empty cache: 22 s on two cores instead of 28 (2026-11-18).
 """
 
 from __future__ import annotations
