@@ -13,7 +13,7 @@ import numpy as np
 
 from bench.serve.server import KIND, Server, messages, subscribe
 from bench.serve.trace import trace
-from bench.serve.wire import Http, Socket, connect
+from bench.serve.wire import Http, Receiver, Socket, connect
 
 Figures = dict[str, Any]
 WINDOW = ("--window-count", "50000")
@@ -167,21 +167,32 @@ async def _publish_evenly(server: Server, rows: list[dict[str, Any]], per_s: int
     return len(rows) / (time.monotonic() - begun)
 
 
-async def push(folder: Path, per_s: int = 2_000, seconds: int = 20, n_sockets: int = 200) -> Figures:
-    """From the request being sent to the update being heard, at 2,000 messages a second in requests of 10 rows."""
-    with Server(folder, *WINDOW) as server:
+async def push(
+    folder: Path, per_s: int = 2_000, seconds: int = 20, n_sockets: int = 200, n_webhooks: int = 0
+) -> Figures:
+    """From the request being sent to the update being heard, at 2,000 messages a second in requests of 10 rows.
+
+    With webhooks, these follow all subscriptions too, and their rows are counted beside.
+    """
+    with Server(folder, *WINDOW, "--allow-private-webhooks") as server:
         await server.ready()
-        await subscribe(server.http(), 100_000)
-        delays = Delays()
+        http = server.http()
+        await subscribe(http, 100_000)
+        delays, receiver = Delays(), Receiver()
         await listen(server, n_sockets, 100_000, delays)
+        url = await receiver.start()
+        for number in range(n_webhooks):
+            ids = [str(1 + n) for n in range(number, 100_000, n_webhooks)]
+            await http.json("POST", "/v1/webhooks", {"url": url, "subscriptions": ids})
         rows = messages(per_s * (seconds + 5))
         await _publish_evenly(server, rows[: per_s * 5], per_s, 10)
-        delays.ms = []
+        delays.ms, receiver.requests, receiver.rows = [], 0, 0
         cpu = server.cpu_s()
         rate = await _publish_evenly(server, rows[per_s * 5 :], per_s, 10)
         used = (server.cpu_s() - cpu) / (len(rows) - per_s * 5) * rate
         await asyncio.sleep(0.5)
-        return {"messages_per_s": rate, **delays.figures(), "server_cores": used}
+        hooked = {"webhook_requests": receiver.requests, "webhook_rows": receiver.rows}
+        return {"messages_per_s": rate, **delays.figures(), **hooked, "server_cores": used}
 
 
 async def slow(folder: Path, per_s: int = 1_000, seconds: int = 5, rounds: int = 3, n_stopped: int = 10) -> Figures:
@@ -236,7 +247,13 @@ async def idle(folder: Path, n_sockets: int = 10_000) -> Figures:
         return figures
 
 
-async def restart(folder: Path, n_events: int = 1_000_000, n_subscriptions: int = 100_000) -> Figures:
+async def restart(
+    folder: Path,
+    n_events: int = 1_000_000,
+    n_subscriptions: int = 100_000,
+    rows: int = 2_500,
+    n_connections: int = 4,
+) -> Figures:
     """From `kill -9` to ready, after a log of a million messages over 100,000 subscriptions."""
     with Server(folder, *WINDOW) as server:
         await server.ready()
@@ -244,8 +261,8 @@ async def restart(folder: Path, n_events: int = 1_000_000, n_subscriptions: int 
         await subscribe(http, n_subscriptions)
         first = time.monotonic()
         for number, piece in enumerate(split(messages(n_events), 10_000)):
-            bodies = ["\n".join(json.dumps(row) for row in each).encode() for each in split(piece, 2_500)]
-            await _post_all(server, bodies, KIND, 4)
+            bodies = ["\n".join(json.dumps(row) for row in each).encode() for each in split(piece, rows)]
+            await _post_all(server, bodies, KIND, n_connections)
             if number % 25 == 0:
                 await http.json("GET", "/readyz")
         wrote = time.monotonic() - first

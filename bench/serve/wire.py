@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import struct
@@ -143,3 +144,27 @@ async def connect(host: str, port: int, ids: list[Any], after: str, hear: Callab
     _, socket = await loop.create_connection(lambda: Socket(ids, after, hear), host, port)
     await asyncio.wait_for(socket.ready, 120)
     return socket
+
+
+class Receiver:
+    """An endpoint of webhooks that answers at once, and counts requests and rows."""
+
+    def __init__(self) -> None:
+        self.requests = self.rows = 0
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> str:
+        """Listen; returns the address."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                length = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0])
+                body = await reader.readexactly(length)
+                self.requests += 1
+                self.rows += body.count(b'"+"') + body.count(b'"-"')
+                writer.write(b"HTTP/1.1 204 x\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
