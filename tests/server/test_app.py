@@ -104,6 +104,8 @@ def test_what_cannot_be_honoured_is_a_problem(server: Running, http: httpx.Clien
     problem(http.get("/v1/subscriptions/nobody"), 404)
     problem(http.get("/v1/subscriptions/nobody/results"), 404)
     problem(http.delete("/v1/subscriptions/nobody"), 404)
+    for digits in ("\u00b2", "\u0665", "9" * 5_000, "-7", "--7", "007"):  # some are digits to Python, and no number
+        problem(http.get(f"/v1/subscriptions/{digits}"), 404)
     problem(http.get("/v1/subscriptions?limit=none"), 422)
     problem(http.get("/v1/nothing"), 404)
     problem(http.put("/v1/messages"), 405)

@@ -99,6 +99,19 @@ def test_deliveries_are_signed_ordered_and_tried_again(tmp_path: Path, endpoint:
         wait(lambda: endpoint.heard()[-3:] == ["c", "b", "a"])  # the next one of that name is followed as well
 
 
+def test_names_of_digits_are_told_to(tmp_path: Path, endpoint: Endpoint) -> None:
+    with running(tmp_path, allow_private_webhooks=True) as server:
+        for id in ("7", "\u00b2"):
+            told = server.http.post("/v1/subscriptions", json={**WITHIN, "id": id}).json()
+            assert told["accepted"] == 1, told
+        answer = server.http.post("/v1/webhooks", json={"url": endpoint.url, "subscriptions": ["7", "\u00b2"]})
+        assert answer.status_code == 201, answer.text
+        server.publish("a", 1)
+        wait(lambda: len(endpoint.heard()) == 2)
+        rows = [row for _, body in endpoint.got for row in json.loads(body)["data"]["u"]]
+        assert sorted(row[0] for row in rows) == ["7", "\u00b2"]
+
+
 def test_what_is_not_taken_is_a_dead_letter_that_can_be_sent_again(tmp_path: Path, endpoint: Endpoint) -> None:
     with running(tmp_path, allow_private_webhooks=True, webhook_retries_s=QUICK) as server:
         made = hooked(server, endpoint)

@@ -212,9 +212,16 @@ def named(text: str, among: Any) -> Id | None:
     """`text`, or the number that it spells, if it is `among` the ids."""
     if text in among:
         return text
-    if text.removeprefix("-").isdigit() and str(int(text)) == text and int(text) in among:
-        return int(text)
-    return None
+    number = spelled(text)
+    return number if number in among else None
+
+
+def spelled(text: str) -> int | None:
+    """The whole number of 64 bits that a text spells as JSON does, or None."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 20 and str(int(text)) == text):
+        return None
+    return int(text)
 
 
 class Bodies:

@@ -11,13 +11,12 @@ import os
 from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from nearcast.errors import NearcastError
 from nearcast.server.durable import frames
@@ -69,7 +68,7 @@ class PastUpdates(ABC):
     def close(self) -> None:
         """Close what is open."""
 
-    def read(self, after: int, until: int, subscriptions: Collection[Any]) -> Iterator[Told]:
+    def read(self, after: int, until: int, subscriptions: Set[Any]) -> Iterator[Told]:
         """What was told to these subscriptions in the events after `after`, up to `until`, in order.
 
         Raises
@@ -84,7 +83,7 @@ class PastUpdates(ABC):
             if found.updates.num_rows or found.ended:
                 yield found
 
-    def read_some(self, after: int, until: int, subscriptions: Collection[Any], most: int) -> tuple[list[Told], bool]:
+    def read_some(self, after: int, until: int, subscriptions: Set[Any], most: int) -> tuple[list[Told], bool]:
         """Whole events with at most `most` updates, at least one event; and whether there are more. For a thread."""
         found: list[Told] = []
         n_rows = 0
@@ -249,13 +248,10 @@ def _told(file: int, offset: int) -> Told:
     return Told(event, table.replace_schema_metadata(None), ended)
 
 
-def chosen(told: Told, subscriptions: Collection[Any]) -> Told:
-    """What concerns these subscriptions alone."""
+def chosen(told: Told, subscriptions: Set[Any]) -> Told:
+    """What concerns these subscriptions alone: an event has few rows, subscriptions may be many."""
     ended = [(id, reason) for id, reason in told.ended if id in subscriptions]
     updates = told.updates
     if updates.num_rows:
-        column = updates.column("subscription")
-        whole = pa.types.is_integer(column.type)
-        wanted = pa.array([id for id in subscriptions if isinstance(id, int) == whole], column.type)
-        updates = updates.filter(pc.is_in(column, wanted))
+        updates = updates.filter(pa.array([id in subscriptions for id in updates.column("subscription").to_pylist()]))
     return Told(told.event, updates, ended)

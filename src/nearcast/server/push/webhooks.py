@@ -27,7 +27,7 @@ from nearcast.errors import NearcastError
 from nearcast.server.access.store import Statement, Store
 from nearcast.server.backend import Backend
 from nearcast.server.config import Config
-from nearcast.server.durable.bodies import Id
+from nearcast.server.durable.bodies import Id, spelled
 from nearcast.server.durable.state import UnknownEpoch
 from nearcast.server.durable.updates import Told, Trimmed
 from nearcast.server.logs import log
@@ -64,6 +64,8 @@ class Hook:
         self.owner: str = row["owner"]
         self.url: str = row["url"]
         self.names: list[str] = msgspec.json.decode(row["subscriptions"])
+        # What its names may mean: strings, and whole numbers that they spell.
+        self.ids: frozenset[Id] = frozenset([*self.names, *(n for n in map(spelled, self.names) if n is not None)])
         self.delivery = msgspec.json.decode(row["options"], type=Delivery)
         self.secrets: list[tuple[str, float]] = msgspec.json.decode(row["secrets"], type=list[tuple[str, float]])
         self.cursor: str = row["cursor"]
@@ -140,12 +142,7 @@ class Hook:
     async def _read(self, after: int, until: int, most: int) -> tuple[list[Told], bool]:
         updates = self._webhooks.backend.state.updates
         assert updates is not None
-        return await asyncio.to_thread(updates.read_some, after, until, set(self.ids()), most)
-
-    def ids(self) -> list[Id]:
-        """What its names may mean: strings, and whole numbers that they spell."""
-        whole = [int(name) for name in self.names if name.removeprefix("-").isdigit()]
-        return [*self.names, *whole]
+        return await asyncio.to_thread(updates.read_some, after, until, self.ids, most)
 
     async def _content(self, first: str, last: str) -> Json:
         """What a delivery tells; a gap and the results, if the updates are gone."""
@@ -247,7 +244,7 @@ class Webhooks:
 
     def _begin(self, hook: Hook) -> None:
         self._hooks[hook.id] = hook
-        for id in hook.ids():
+        for id in hook.ids:
             self._hub.attach(id, hook)
         hook.task = asyncio.create_task(self._watched(hook))
 
@@ -264,7 +261,7 @@ class Webhooks:
                 raise
 
     async def _halt(self, hook: Hook) -> None:
-        for id in hook.ids():
+        for id in hook.ids:
             self._hub.detach(id, hook)
         if hook.task is not None:
             hook.task.cancel()
