@@ -15,7 +15,7 @@ import websockets.sync.client as sockets
 from websockets.exceptions import ConnectionClosed
 
 from nearcast.server.push.delivery import Delivery, Pace
-from nearcast.server.push.netting import net
+from nearcast.server.push.net_change import net
 from server.serving import NEAREST, WITHIN, Running, Talk, running, wait
 
 

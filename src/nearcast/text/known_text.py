@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nearcast.jit import kernel
 from nearcast.text.key_kernels import UNKNOWN, KeysLayout, find_many
-from nearcast.text.one_text import MOST_BYTES, OneText, TextRoom
+from nearcast.text.one_text import OneText, TextRoom
 from nearcast.text.vocabulary import head_of, sort_row
 from nearcast.text.words import ALL_DONE, FOLD_TABLE, N_WORDS, FoldTable, Words, split_many
 
@@ -41,13 +41,7 @@ class KnownText(OneText):
 
     def encode_known(self, text: str) -> tuple[int, int] | None:
         """Write the terms of known words to `room`: no order of words, and how many terms; None if it cannot."""
-        if len(text) > MOST_BYTES:
+        if not self._hold(text):
             return None
-        raw = text.encode()
-        n_bytes = len(raw)
-        if n_bytes > MOST_BYTES:
-            return None
-        self._bytes[:n_bytes] = raw
-        self.room.starts[1] = n_bytes
         n = encode_known(FOLD_TABLE, self._vocabulary.keys.layout, self.room)
         return None if n < 0 else (0, int(n))

@@ -70,17 +70,23 @@ class OneText:
             np.zeros(most, np.int32), np.zeros(most, np.int32), np.zeros(2, np.int64), np.zeros(3, np.int64),
         )  # fmt: skip
 
-    def encode(self, text: str) -> tuple[int, int] | None:
-        """Write the terms of a text to `room`: how many words there are, and distinct ones; None if it cannot."""
+    def _hold(self, text: str) -> bool:
+        """Write the bytes of a text to `room`; False if there is no room for them."""
         if len(text) > MOST_BYTES:
-            return None
+            return False
         raw = text.encode()
         n_bytes = len(raw)
         if n_bytes > MOST_BYTES:
-            return None
+            return False
         self._bytes[:n_bytes] = raw
+        self.room.starts[1] = n_bytes
+        return True
+
+    def encode(self, text: str) -> tuple[int, int] | None:
+        """Write the terms of a text to `room`: how many words there are, and distinct ones; None if it cannot."""
+        if not self._hold(text):
+            return None
         room, vocabulary = self.room, self._vocabulary
-        room.starts[1] = n_bytes
         n_distinct = encode_text(FOLD_TABLE, vocabulary.keys.layout, vocabulary.idf, room)
         if n_distinct < 0:
             return None

@@ -26,7 +26,7 @@ from nearcast.server.metrics import Metrics
 from nearcast.server.problems import Problem, gone
 from nearcast.server.push.delivery import Delivery, Pace
 from nearcast.server.push.hub import Hub, bodies_of, rows_of
-from nearcast.server.push.netting import Row, net
+from nearcast.server.push.net_change import Row, net
 from nearcast.server.push.waiting import Wake, Watch
 
 _ROW_BYTES = 80  # of an update in a frame, about

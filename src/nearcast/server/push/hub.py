@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from nearcast.server.durable.bodies import Id
 from nearcast.server.durable.state import State
 from nearcast.server.durable.updates import Told
-from nearcast.server.push.netting import Row
+from nearcast.server.push.net_change import Row
 
 
 class Follower(Protocol):

@@ -36,7 +36,7 @@ from nearcast.server.problems import Problem
 from nearcast.server.push.delivery import Delivery, Pace
 from nearcast.server.push.egress import Egress, Refused, check_url
 from nearcast.server.push.hub import Hub, bodies_of, rows_of
-from nearcast.server.push.netting import Row, net
+from nearcast.server.push.net_change import Row, net
 from nearcast.server.push.silence import Silence
 
 MOST_ROWS = 500  # of a delivery, unless a single event has more
