@@ -22,12 +22,12 @@ demo: $(READY)
 serve: $(READY)
 	$(BIN)/nearcast serve --demo --open
 
-# Kernels are compiled first, while sources are checked, so that tests do not each wait for them. Bounds are checked. Three
+# Kernels are compiled first, while sources are checked, so that tests do not each wait for them. Bounds are checked. Four
 # processes share two cores, since those that wait for Spark or a browser leave theirs idle. Then the kernels that engines
 # share run as plain Python.
 test: $(READY)
 	$(MAKE) -j2 lint kernels
-	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder $(RIVALS:%=--ignore=%) --ignore=$(HOSTS) -k 'not work_is_as_accepted'
+	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 4 --dist loadscope --no-loadscope-reorder $(RIVALS:%=--ignore=%) --ignore=$(HOSTS) -k 'not work_is_as_accepted'
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadscope $(KERNELS)
 
 # The tests of one package, in under a minute once its kernels are compiled: `make test-broker`, `make test-window`. For an

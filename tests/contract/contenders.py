@@ -35,6 +35,7 @@ class Contender(NamedTuple):
     kind: str
     name: str
     choice: Any  # settings of the standard engine, or what makes another from its table and context
+    n_parts: int = 1
 
     @property
     def replaces(self) -> bool:
@@ -71,9 +72,10 @@ CONTENDERS = [
 ]
 IN_PARTS = {"small-tree": 2, "stamp": 3, "small-cells": 2, "coarse": 3}
 CONTENDERS += [
-    Contender(one.kind, f"{one.name}-in-{IN_PARTS[one.name]}", partial(in_parts, one, IN_PARTS[one.name]))
+    Contender(one.kind, f"{one.name}-in-{n}", partial(in_parts, one, n), n)
     for one in CONTENDERS
-    if one.name in IN_PARTS
+    for n in [IN_PARTS.get(one.name, 1)]
+    if n > 1
 ]
 DECAYS = (None, 0.001, None, 0.05, 0.5, 60.0)  # seconds, of TopK
 WHERES = (None, None, "kind = 'a'", "price < 10", "kind IN ('a', 'b') AND price >= 5", "NOT kind = 'c' OR price = 7")

@@ -68,6 +68,7 @@ class CompileAhead:
         self.folder = Path()  # of claims
         self._owner = 0  # the process that started it: a fork of it leaves it alone
         self._steps: list[str] = []
+        self._own: set[str] = set()  # steps that the caller claimed: nobody else ends them
         self._over = False
 
     @property
@@ -131,9 +132,12 @@ class CompileAhead:
         """The caller is about to publish for a kind: let the other process end what it has begun of that."""
         until = time.monotonic() + _WAIT_S
         for step in self._steps:
-            if step.startswith(kind.label) and not claim(self.folder, step):
-                while self._compiles(step) and time.monotonic() < until:
-                    time.sleep(0.02)
+            if not step.startswith(kind.label) or step in self._own:
+                continue
+            if claim(self.folder, step):
+                self._own.add(step)
+            while step not in self._own and self._compiles(step) and time.monotonic() < until:
+                time.sleep(0.02)
 
     def _compiles(self, step: str) -> bool:
         alive = self.process is not None and self.process.poll() is None
