@@ -57,7 +57,7 @@ test-middle: OTHER := python3.12
 test-newest: OTHER := python3.13
 test-oldest test-middle test-newest:
 	$(OTHER) -m venv .venv-$@
-	.venv-$@/bin/pip install --quiet --disable-pip-version-check $(PINS) -e . hypothesis pandas pytest pytest-xdist
+	.venv-$@/bin/pip install --quiet --disable-pip-version-check $(PINS) -e . hypothesis pandas pytest pytest-xdist snowballstemmer
 	.venv-$@/bin/pytest -n $(WORKERS) --dist loadscope -k '$(KEEP)' $(LIBRARY)
 test-versions: test-oldest test-middle test-newest
 

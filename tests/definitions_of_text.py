@@ -6,6 +6,7 @@ Words, the multiset of a text, weights over a corpus, and what an expression say
 from __future__ import annotations
 
 import functools
+import importlib
 import itertools
 import math
 import re
@@ -15,7 +16,6 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-import snowballstemmer
 from places import Refused
 
 from nearcast.model.analyzer import PLAIN_RULE, Analyzer
@@ -46,7 +46,11 @@ class Form(NamedTuple):
 
 @functools.cache
 def stem(language: str | None, word: str) -> str:
-    return word if language is None else str(snowballstemmer.stemmer(language).stemWord(word))
+    """By the stemmer in plain Python; Nearcast takes the one in C."""
+    if language is None:
+        return word
+    plain = importlib.import_module(f"snowballstemmer.{language}_stemmer")
+    return str(getattr(plain, f"{language.title()}Stemmer")().stemWord(word))
 
 
 def without_accents(word: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -99,6 +101,20 @@ def test_refuses_what_there_is_not(field: str, value: Any) -> None:
     with pytest.raises(nc.InvalidInput, match=f"^{field} must be one of ") as caught:
         nc.Analyzer(**{field: value})
     assert (caught.value.field, caught.value.value) == (field, value)
+
+
+def test_threads_do_not_mix_up_stems() -> None:
+    words = [f"{letter * n}ings" for letter in "abcdefg" for n in range(1, 60)]
+    rule = nc.Analyzer(stemmer="english")
+    right = [rule.words(word) for word in words]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            said = list(pool.map(lambda _: [rule.words(word) for word in words], range(20)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(each == right for each in said)
 
 
 def test_as_analyzer() -> None:

@@ -141,13 +141,14 @@ def _stop_words(language: str | None, accents: str) -> frozenset[str]:
 
 @cache
 def _languages() -> tuple[str, ...]:
-    import snowballstemmer  # most brokers do without, and it takes its time
+    import Stemmer
 
-    return tuple(sorted(snowballstemmer.algorithms()))
+    return tuple(sorted(Stemmer.algorithms()))
 
 
 @cache
 def _stemmer(language: str) -> Any:
-    import snowballstemmer
+    """It has a buffer of its own, which threads do not mix up: a call holds the interpreter until it is done."""
+    import Stemmer
 
-    return snowballstemmer.stemmer(language)
+    return Stemmer.Stemmer(language, 0)  # no cache, which costs more than a word
