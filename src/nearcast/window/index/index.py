@@ -57,9 +57,6 @@ _POOLS = {
 }
 
 
-_OWN = ("_dense", "_scratch", "_stack", "_term_state", "_found", "_n_builds", "_n_built", "_whole")  # of a follower
-
-
 class MessageIndex:
     """Live messages by word and place."""
 
@@ -73,8 +70,9 @@ class MessageIndex:
         self._idf: Floats | None = None
         self._clock = -(2**63)  # of the latest prune: what was dead then stays dead
         self._oldest = 0  # by count
+        self._tallies: Ints = np.zeros(0, dtype=np.int32)  # of terms, while a segment is built
+        self._followed = tuple(self.__dict__)  # arrivals and the clock change what is above, questions what is below
         self._whole: MessageIndex | None = None  # the one that `for_many` made, until the next change
-        self._tallies: Ints = np.zeros(0, dtype=np.int32)
         self._dense: Floats = np.zeros(0)
         self._scratch = make_scratch(0, 0, 0, 0)
         self._stack = np.zeros(STACK_ROOM, dtype=np.int64)
@@ -263,7 +261,7 @@ class MessageIndex:
 
     def follow(self, index: MessageIndex) -> None:
         """Become what another index is now, but for scratch and counters: threads may ask both at the same time."""
-        self.__dict__.update({name: value for name, value in index.__dict__.items() if name not in _OWN})
+        self.__dict__.update({name: index.__dict__[name] for name in self._followed})
         if index._whole is None:
             self._whole = None
         else:
