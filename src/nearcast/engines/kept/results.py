@@ -135,7 +135,7 @@ class Results:
             self._watched[slots] = 0
 
     def grow_ahead(self) -> None:
-        """Promise room for an eighth more than is in use, so that arrays grow now and not in the midst of a stream."""
+        """Promise room for an eighth more than is in use, so that arrays grow now and not in the middle of a stream."""
         used, n_waiting = int(self._blocks[USED]), int(self.counters[N_WAITING])
         self.make_room(0, 0, used // 8, 0, int(self.counters[N_FREE_WAITING]) + n_waiting // 8)
 

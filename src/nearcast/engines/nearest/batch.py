@@ -182,7 +182,7 @@ def add_extras(
     be that of the new range.
 
     Paper: [CKQST] section 3.5, algorithm 2 takes search ranges as they were before the batch.
-    Departs: a refill in the midst of a batch widens a range, so what is left of the batch is compared with it.
+    Departs: a refill in the middle of a batch widens a range, so what is left of the batch is compared with it.
     """
     own, row = filed[slot], batch.subscriptions.rows[slot]
     rows, words = batch.messages.rows, batch.messages.terms
