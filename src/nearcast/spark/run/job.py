@@ -284,9 +284,17 @@ class _Job:
         write = writer(options.out.absolute().as_uri(), options.updates_format, (*COUNTS, "restored"))
         reports = said.mapInArrow(write, REPORT).writeStream.foreachBatch(self._note)
         reports = reports.option("checkpointLocation", str(self._checkpoint / "spark"))
-        pieces.taking.result()
+        query = reports.start()
+        try:
+            pieces.taking.result()
+        except Exception as error:
+            query.stop()
+            raise self._failed(error) from error
         self._watch("run", self.totals, self.head())
-        return reports.start()
+        return query
+
+    def _failed(self, error: Exception) -> SetupError:
+        return SetupError(f"Spark failed: {cause(str(error))} (see {self._log})")
 
     def _propose(self, n: int, work: list[float] | None = None) -> None:
         """Assign subscriptions, those that files hold, to shards: at the start, or by the work that shards had."""
@@ -345,7 +353,7 @@ class _Job:
         except KeyboardInterrupt:
             return True
         except StreamingQueryException as error:
-            raise SetupError(f"Spark failed: {cause(str(error))} (see {self._log})") from error
+            raise self._failed(error) from error
         except (Py4JError, ConnectionError) as error:
             said = f"Spark's Java process has ended; run the same command to resume (see {self._log})"
             raise SetupError(said) from error
@@ -407,4 +415,7 @@ def cause(text: str) -> str:
     """The line of Spark's many that says what went wrong."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     named = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception", "InvalidInput"))]
-    return (named or lines or ["no reason given"])[-1][:300]
+    if named:
+        return named[-1][:300]
+    first = lines[0] if lines else "no reason given"
+    return first.rpartition("terminated with exception: ")[2].partition(" SQLSTATE:")[0][:300]
