@@ -51,8 +51,12 @@ class Settings(NamedTuple):
             table = pa.table({"word": words, "n": counts}).replace_schema_metadata({"n_texts": str(fitted.n_texts)})
             store.put(place.name, to_bytes(table))
             return fitted
-        table = from_bytes(found)
-        n_texts = int(table.schema.metadata[b"n_texts"])
+        try:
+            table = from_bytes(found)
+            n_texts = int(table.schema.metadata[b"n_texts"])
+        except (pa.ArrowException, OSError, KeyError, TypeError, ValueError):
+            rule = f"has a {place.name} that is damaged: put it back from a copy, or name another --out"
+            raise InvalidInput("checkpoint", str(place.parent), rule) from None
         words, counts = table.column("word").combine_chunks(), table.column("n").to_numpy()
         return nc.Weights.of_counts(n_texts, words, counts, analyzer)
 
