@@ -51,12 +51,12 @@ def own_workers(spark: SparkSession) -> Iterator[None]:
     An executor takes whichever worker is idle, so that a shard could meet one that does not hold it, and each such
     meeting costs a restore. With workers of its own there is only one that can be idle.
     """
-    environment = spark.sparkContext.environment
-    environment[_OWN] = "shards"
+    context, before = spark.sparkContext, spark.sparkContext.environment
+    context.environment = {**before, _OWN: "shards"}  # another one, since other threads may be reading this one
     try:
         yield
     finally:
-        del environment[_OWN]
+        context.environment = before
 
 
 def start_session(master: str, n_shards: int, folder: Path) -> SparkSession:
