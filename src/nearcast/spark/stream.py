@@ -24,7 +24,7 @@ from nearcast.spark.spec import Spec
 COUNTS = ("rows", "messages", "events", "late", "rejects", "added", "removed", "assigned")  # of a batch, by shard
 _MEASURED = (*COUNTS, "restored", "milliseconds")
 _OUT = "payload binary, shard int, subscriptions string, " + ", ".join(f"{name} bigint" for name in _MEASURED)
-_HELD_ANSWERS = 20_000  # put together before they leave
+_HELD_ANSWERS = 5_000  # put together before they leave
 _ROCKS = "RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
