@@ -33,7 +33,7 @@ EXTRAS = {
     "confluent_kafka": {"spark"},
     "rich": {"cli"},
     "matplotlib": set(),
-    "pandas": {"columns", "spark"},  # by columns for types alone: frames are recognised without importing it
+    "pandas": {"columns"},  # for types alone: frames of it are recognised without importing it, and made by Arrow
     "geopandas": set(),
     "shapely": set(),
     "duckdb": set(),

@@ -7,9 +7,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructType
@@ -24,7 +23,7 @@ from nearcast.spark.spec import Spec
 COUNTS = ("rows", "messages", "events", "late", "rejects", "added", "removed", "assigned")  # of a batch, by shard
 _MEASURED = (*COUNTS, "restored", "milliseconds")
 _OUT = "payload binary, shard int, subscriptions string, " + ", ".join(f"{name} bigint" for name in _MEASURED)
-_HELD_ANSWERS = 5_000  # put together before they leave
+_HELD_ANSWERS = 50_000  # put together before they leave
 _ROCKS = "RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
@@ -77,7 +76,7 @@ def packed_answers(packed: DataFrame, spec: Spec, loaded: DataFrame | None = Non
     return (
         packed.select(key, "shard", "kind", "rows", "name")
         .groupBy("key")
-        .transformWithStateInPandas(
+        .transformWithState(
             statefulProcessor=Shards(spec),
             outputStructType=_OUT,
             outputMode="Append",
@@ -88,11 +87,7 @@ def packed_answers(packed: DataFrame, spec: Spec, loaded: DataFrame | None = Non
 
 
 class Shards(StatefulProcessor):
-    """What Spark calls for every shard that has rows in a batch.
-
-    Rows come and go as pandas frames: Spark passes on each when it is made, so that answers are written while the shard
-    goes on. Those of `transformWithState` without pandas wait in Python until the shard is done.
-    """
+    """What Spark calls for every shard that has rows in a batch."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
@@ -102,16 +97,16 @@ class Shards(StatefulProcessor):
         self._initial = handle.getValueState("initial", "blocks string")
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
-        (loaded,) = initialState.itertuples()
-        blocks = [Block(block["kind"], block["rows"], block.get("name", "")) for block in json.loads(loaded.blocks)]
+        blocks = [
+            Block(block["kind"], block["rows"], block.get("name", "")) for block in json.loads(initialState.blocks)
+        ]
         blocks = [block for block in blocks if block.kind != NOTHING]
-        state = ShardState(int(loaded.shard), self._spec.shards, self._spec.settings, log=[blocks])
+        state = ShardState(initialState.shard, self._spec.shards, self._spec.settings, log=[blocks])
         self._initial.update((state.to_json(),))
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         began = time.perf_counter()
-        packed = [row for frame in rows for row in frame.to_dict("records")]
-        given = [(row["shard"], Block(row["kind"], row["rows"], row["name"] or "")) for row in packed]
+        given = [(row.shard, Block(row.kind, row.rows, row.name or "")) for row in rows]
         (index,) = {shard for shard, _ in given}
         known = self._state.get()
         before = None if known is None else ShardState.from_json(known[0])
@@ -135,14 +130,14 @@ class Shards(StatefulProcessor):
         pass
 
 
-def _row(shard: int, held: list[pa.Table], step: Step | None = None, began: float = 0.0) -> pd.DataFrame:
+def _row(shard: int, held: list[pa.Table], step: Step | None = None, began: float = 0.0) -> Row:
     counts, subscriptions = dict.fromkeys(_MEASURED, 0), None
     if step is not None:
         counts |= step.counts
         counts |= {"restored": int(step.restored), "milliseconds": int(1000 * (time.perf_counter() - began))}
         subscriptions = json.dumps(step.subscriptions)
     payload = to_bytes(pa.concat_tables(held)) if held else None
-    return pd.DataFrame([{"payload": payload, "shard": shard, "subscriptions": subscriptions, **counts}])
+    return Row(payload=payload, shard=shard, subscriptions=subscriptions, **counts)
 
 
 def _unpack(batches: Batches) -> Batches:
