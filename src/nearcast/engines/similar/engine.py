@@ -26,6 +26,7 @@ from nearcast.engines.similar.layout import (
     N_VERIFIED,
     NEAR_MEMBER,
     PROBE,
+    STRIP,
     TOKEN,
     Matches,
     MatchInput,
@@ -57,7 +58,7 @@ class SimilarStamp:
         self._scratch = StampScratch(
             self._search.dense(), np.zeros(MARKS, np.uint8), np.zeros(1, dtype=PROBE), np.zeros(0, dtype=WORD),
             np.zeros(0, dtype=TOKEN), np.zeros(0, np.int32), np.zeros(MOST_MEMBERS + 1, np.int64),
-            np.zeros(MOST_MEMBERS + 1, dtype=NEAR_MEMBER), np.zeros(MOST_RANKED),
+            np.zeros(MOST_MEMBERS + 1, dtype=NEAR_MEMBER), np.zeros(STRIP), np.zeros(STRIP), np.zeros(MOST_RANKED),
             np.zeros(MOST_MEMBERS + 1, np.uint8), np.zeros(N_COUNTERS, np.int64), np.zeros(N_COUNTERS, np.int64),
         )  # fmt: skip
         self._room = _room(FIRST_ROOM)
