@@ -35,6 +35,7 @@ from nearcast.engines.kept.refill import SearchInput, refill_many, sort_for_loca
 from nearcast.engines.kept.results import Results
 from nearcast.engines.kept.skyband import STRATEGIES, Policy, is_short, offer, withdraw
 from nearcast.engines.kept.watch import fetch_waiting, leave
+from nearcast.engines.read_ahead import prefetch_record
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.space import SpaceInput
 from nearcast.window.index.index import frame_of
@@ -116,9 +117,9 @@ def fetch_found(cursor: Longs, found: Found, results: ResultLayout, policy: Poli
     first = at + 2 * _AHEAD
     if at == 0:
         for i in range(min(first, n)):
-            prefetch(buffers, slots[i])
+            prefetch_record(buffers, slots[i])
     if first < n:
-        prefetch(buffers, slots[first])
+        prefetch_record(buffers, slots[first])
         if policy.spare:
             prefetch(results.watched, slots[first])
     if at + _AHEAD < n:

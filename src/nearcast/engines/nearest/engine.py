@@ -176,9 +176,10 @@ class NearestEngine(KeptEngine):
         if self.all_words.n_filed:
             self.all_words.ensure_terms(self.context.vocabulary.capacity)
         arrivals = batch.steps.arrivals
-        slots = np.unique(self._pairs_of(batch.steps, batch.messages, EventRange(0, 1))).astype(np.int32)
+        pairs = np.unique(self._pairs_of(batch.steps, batch.messages, EventRange(0, 1)))
+        slots = pairs.astype(np.int32)
         found = Found(slots, np.empty(slots.size))
-        n = verify_candidates(batch, 0, arrivals[0], slots.size, self.results.layout, found)
+        n = verify_candidates(batch, 0, arrivals[0], slots.size, pairs, self.results.layout, found)
         self._n_verified += slots.size
         return slots[:n], found.ranks[:n]
 

@@ -18,6 +18,7 @@ from nearcast.columns.fields.conditions import NO_CONDITION, satisfies
 from nearcast.columns.scores import gather, scatter
 from nearcast.engines.blocks import block_room
 from nearcast.engines.exact import topk_rank
+from nearcast.engines.read_ahead import prefetch_record
 from nearcast.engines.topk.keys import bit_of, comes_before, n_bits, point_of
 from nearcast.engines.topk.layout import (
     AFTER_BITS,
@@ -288,7 +289,7 @@ def verify(batch: Any, event: int, slot: int, candidates: Array, probe: Probe, f
     n = 0
     for i in range(candidates.size):
         if i + 2 * _AHEAD < candidates.size:
-            prefetch(rows, candidates[i + 2 * _AHEAD].slot)
+            prefetch_record(rows, candidates[i + 2 * _AHEAD].slot)
             prefetch(scales, candidates[i + 2 * _AHEAD].slot)
         if i + _AHEAD < candidates.size:
             prefetch(terms, rows[candidates[i + _AHEAD].slot].term_start)

@@ -37,6 +37,7 @@ from nearcast.engines.nearest.aoiq.layout import (
     place_of,
 )
 from nearcast.engines.nearest.search_range import NO_WORD
+from nearcast.engines.read_ahead import prefetch_record
 from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
 from nearcast.space.cells import cell_index
 from nearcast.space.distance import EUCLIDEAN, wrap
@@ -244,11 +245,11 @@ def fetch_ahead(blocks: Array, entries: Array, filed: Array, units: Longs, first
         if at & SINGLE:
             prefetch(entries, at & ~SINGLE)
         else:
-            prefetch(blocks, at)
+            prefetch_record(blocks, at)
     if first + 2 * _AHEAD < units.size:
         at = units[first + 2 * _AHEAD] >> 32
         if at & SINGLE:
-            prefetch(filed, entries[at & ~SINGLE].slot)
+            prefetch_record(filed, entries[at & ~SINGLE].slot)
         else:
             prefetch(entries, blocks[at].start)
     if first + _AHEAD < units.size:
@@ -256,7 +257,7 @@ def fetch_ahead(blocks: Array, entries: Array, filed: Array, units: Longs, first
         if at & SINGLE == 0:
             start = blocks[at].start
             for i in range(start, start + min(_AHEAD, blocks[at].n_rows)):
-                prefetch(filed, entries[i].slot)
+                prefetch_record(filed, entries[i].slot)
 
 
 @kernel
@@ -288,7 +289,7 @@ def scan_blocks(
         stop = i + 1 if single else i + blocks[at].n_rows
         while i < stop:
             if i + _AHEAD < stop:
-                prefetch(filed, entries[i + _AHEAD].slot)
+                prefetch_record(filed, entries[i + _AHEAD].slot)
             slot = entries[i].slot
             own = filed[slot]
             n_touched += 1

@@ -36,6 +36,7 @@ from nearcast.engines.nearest.grid.layout import (
     single_slot,
     steps_around,
 )
+from nearcast.engines.read_ahead import prefetch_record
 from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
 from nearcast.space.distance import EUCLIDEAN, wrap
 
@@ -112,7 +113,7 @@ def find_lists(grid: GridLayout, filed: Array, probes: Longs, n: int, picked: Lo
         if is_single(here):
             n_touched += 1
             if box_holds(single_box(here), probes[i] >> 32 & 255, probes[i] >> 40):
-                prefetch(filed, single_slot(here))
+                prefetch_record(filed, single_slot(here))
                 picked[n_picked] = np.int64(place) << 32
                 n_picked += 1
         elif here.n_rows > 0:
@@ -142,7 +143,7 @@ def pick_rows(grid: GridLayout, filed: Array, probes: Longs, n: int, picked: Lon
             picked = larger
         for row in range(n_rows):
             if box_holds(entries[start + row].box, step_x, step_y):
-                prefetch(filed, entries[start + row].slot)
+                prefetch_record(filed, entries[start + row].slot)
                 picked[n_picked] = np.int64(place) << 32 | np.int64(row)
                 n_picked += 1
     grid.heads[TOUCHED] += n_touched
