@@ -7,7 +7,7 @@ import numpy as np
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
 from nearcast.columns.message_table import MessageLayout, MessageTable
 from nearcast.columns.subscription_tables import PointTable
-from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats, net_matches
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats, net_matches, room_for_changes
 from nearcast.engines.live_search import LiveSearch, matching_similar
 from nearcast.engines.similar.candidates import COST, FILTER, VERIFY
 from nearcast.engines.similar.invariants import check_index
@@ -120,10 +120,9 @@ class SimilarStamp:
                 part = Matches(part.events.copy(), part.slots.copy(), part.scores.copy())
             found.append(part)
         everything = found[0] if len(found) == 1 else _joined(found)
-        matches = _room(everything.slots.size)
-        sort_by_event(everything, np.zeros(steps.arrivals.size + 1, np.int64), matches)
-        events, slots, scores = matches
-        return Changes(events, slots, steps.arrivals[events], np.ones(events.size, np.int32), scores)
+        changes = room_for_changes(everything.slots.size)
+        sort_by_event(everything, steps.arrivals, np.zeros(steps.arrivals.size + 1, np.int64), changes)
+        return changes
 
     def _by_place(self, steps: Steps, messages: MessageLayout) -> Ints:
         """The events that have arrivals, neighbours one after another: they come to the same leaves."""

@@ -159,10 +159,10 @@ def end_of_run(events: Ints, first: int) -> int:
 
 
 @kernel
-def sort_by_event(found: Matches, starts: Longs, out: Matches) -> None:
-    """Copy matches in the order of their events, run by run, those of one event as they are.
+def sort_by_event(found: Matches, arrivals: Ints, starts: Longs, out: Any) -> None:
+    """Copy matches in the order of their events, run by run, those of one event as they are, as changes that enter.
 
-    `starts` has a place for each event, zeros at first, and one more.
+    `arrivals` are the messages by event. `starts` has a place for each event, zeros at first, and one more.
     """
     n, first = found.slots.size, 0
     while first < n:
@@ -177,9 +177,6 @@ def sort_by_event(found: Matches, starts: Longs, out: Matches) -> None:
         to = starts[event]
         starts[event] = to + end - first
         for i in range(end - first):
-            out.events[to + i], out.slots[to + i], out.scores[to + i] = (
-                event,
-                found.slots[first + i],
-                found.scores[first + i],
-            )
+            out.slots[to + i], out.scores[to + i] = found.slots[first + i], found.scores[first + i]
+            out.events[to + i], out.messages[to + i], out.signs[to + i] = event, arrivals[event], 1
         first = end
