@@ -15,7 +15,7 @@ from nearcast.jit import kernel
 UNORDERED, ORDERED, DISTINCT = range(3)  # what `order_found` finds; distinct rows are ordered too
 
 _FEW = 32  # rows of an event that are sorted one by one
-_MANY = 512  # from so many on a pass sorts by more bits of a slot
+_MANY = 512  # rows of an event from which on a pass sorts by more bits of a slot
 _LEAST_BITS, _MOST_BITS = 8, 10
 _ROW = 0xFFFFFFFF
 
