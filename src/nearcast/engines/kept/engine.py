@@ -35,11 +35,11 @@ from nearcast.engines.kept.refill import SearchInput, refill_many, sort_for_loca
 from nearcast.engines.kept.results import Results
 from nearcast.engines.kept.skyband import STRATEGIES, Policy, is_short, offer, withdraw
 from nearcast.engines.kept.watch import fetch_waiting, leave
-from nearcast.engines.read_ahead import prefetch_record
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.space import SpaceInput
 from nearcast.window.index.index import frame_of
 from nearcast.window.live import Steps
+from nearcast.window.read_ahead import prefetch_record
 from nearcast.window.recency import faded_rows
 
 DONE, SHORT, FIND_ROOM, FIND, FOLLOW = range(5)  # tasks, besides NEED_ROOM

@@ -26,9 +26,9 @@ from nearcast.engines.kept.layout import (
     AsOf,
     ResultLayout,
 )
-from nearcast.engines.read_ahead import prefetch_record
 from nearcast.jit import kernel, prefetch
 from nearcast.window.expiries import UNLIMITED
+from nearcast.window.read_ahead import prefetch_record
 from nearcast.window.window import is_live
 
 

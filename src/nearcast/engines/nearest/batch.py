@@ -29,9 +29,9 @@ from nearcast.engines.kept.engine import (
 )
 from nearcast.engines.kept.layout import LINE, MOVED, N_TOUCHED, ResultLayout
 from nearcast.engines.nearest.search_range import draw_box, level_of
-from nearcast.engines.read_ahead import prefetch_record
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.distance import EUCLIDEAN, wrap
+from nearcast.window.read_ahead import prefetch_record
 
 NOBODY = -1
 PAIR, VERIFIED, N_MOVED = range(3)  # positions in `read`
@@ -96,7 +96,7 @@ def verify_candidates(
     """Keep those of the candidates that want, or hold, a message, and how they rank it; returns how many.
 
     `coming` are the pairs from the first of this event on. What the next of them will touch is read ahead, what names
-    other places first: an event has few candidates, so that most would wait for memory if each began anew.
+    other places first: an event has few candidates, so that most would wait for memory if each event began again.
     """
     rows, terms, idf, dense = batch.subscriptions.rows, batch.subscriptions.terms, batch.idf, batch.dense
     words, buffers, entries = batch.messages.terms, results.buffers, results.entries
@@ -229,6 +229,10 @@ def redraw_boxes(
     """
     n = 0
     for i in range(slots.size):
+        if i + _AHEAD < slots.size:
+            prefetch_record(subscriptions.rows, slots[i + _AHEAD])
+            prefetch_record(filed, slots[i + _AHEAD])
+            prefetch_record(buffers, slots[i + _AHEAD])
         slot = slots[i]
         row, own = subscriptions.rows[slot], filed[slot]
         if (i > 0 and slots[i - 1] == slot) or row.expires == ENDED:

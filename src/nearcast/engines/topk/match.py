@@ -18,7 +18,6 @@ from nearcast.columns.fields.conditions import NO_CONDITION, satisfies
 from nearcast.columns.scores import gather, scatter
 from nearcast.engines.blocks import block_room
 from nearcast.engines.exact import topk_rank
-from nearcast.engines.read_ahead import prefetch_record
 from nearcast.engines.topk.keys import bit_of, comes_before, n_bits, point_of
 from nearcast.engines.topk.layout import (
     AFTER_BITS,
@@ -47,6 +46,7 @@ from nearcast.engines.topk.sift import Place, Text, place_in_lanes, sift_strip, 
 from nearcast.jit import NEED_ROOM, allocating, inlined, kernel, prefetch
 from nearcast.space.hilbert import at_least, box_squared
 from nearcast.space.rounding import above
+from nearcast.window.read_ahead import prefetch_record
 
 _LOOSE = 1e-12
 _BLUR = 4e-7  # relative; more than a float32 point is off

@@ -37,10 +37,10 @@ from nearcast.engines.nearest.aoiq.layout import (
     place_of,
 )
 from nearcast.engines.nearest.search_range import NO_WORD
-from nearcast.engines.read_ahead import prefetch_record
 from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
 from nearcast.space.cells import cell_index
 from nearcast.space.distance import EUCLIDEAN, wrap
+from nearcast.window.read_ahead import prefetch_record
 
 _AHEAD = 8  # units, and entries of a block, between the steps of reading ahead
 

@@ -1,4 +1,4 @@
-"""Has records read ahead that lie across two lines of the processor's cache."""
+"""Has records read ahead that may lie across two lines of the processor's cache."""
 
 from __future__ import annotations
 
