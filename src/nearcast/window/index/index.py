@@ -13,6 +13,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
 from nearcast.columns.message_table import MessageLayout, MessageTable
+from nearcast.held import HeldCall
 from nearcast.jit import NEED_ROOM
 from nearcast.space.space import Space
 from nearcast.window.index import segments as seg
@@ -57,7 +58,9 @@ _POOLS = {
 }
 
 
-_OWN = ("_dense", "_scratch", "_stack", "_term_state", "_found", "_n_builds", "_n_built", "_whole")  # of a follower
+_OWN = (  # of a follower
+    "_append_recent", "_dense", "_scratch", "_stack", "_term_state", "_found", "_n_builds", "_n_built", "_whole",
+)  # fmt: skip
 
 
 class MessageIndex:
@@ -70,6 +73,7 @@ class MessageIndex:
         self._segments: Array = np.zeros(0, dtype=seg.SEGMENT)
         self._recent: Array = np.zeros(RECENT_ROOM, dtype=seg.RECENT)
         self._n_recent = 0
+        self._append_recent: HeldCall[seg.RecentCall] = HeldCall(seg.append_recent)
         self._idf: Floats | None = None
         self._clock = -(2**63)  # of the latest prune: what was dead then stays dead
         self._oldest = 0  # by count
@@ -106,7 +110,7 @@ class MessageIndex:
         self._whole = None
         self._idf = idf
         if self._n_recent + slots.size <= RECENT_ROOM:
-            seg.append_recent(messages, slots, self._recent, self._n_recent)
+            self._append_recent(seg.RecentCall(messages, slots, self._recent), self._n_recent)
             self._n_recent += slots.size
             return
         recent = self._recent[: self._n_recent]
