@@ -28,13 +28,15 @@ from nearcast.engines.kept.engine import (
     run_events,
 )
 from nearcast.engines.kept.layout import LINE, MOVED, N_TOUCHED, ResultLayout
+from nearcast.engines.kept.skyband import Policy
 from nearcast.engines.nearest.search_range import draw_box, level_of
+from nearcast.held import opened
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.distance import EUCLIDEAN, wrap
 
 NOBODY = -1
-PAIR, VERIFIED, N_MOVED = range(3)  # positions in `read`
-N_READ = 3
+PAIR, VERIFIED, N_MOVED, N_PAIRS = range(4)  # positions in `read`
+N_READ = 4
 
 _AHEAD = 6  # candidates whose rows are read ahead
 
@@ -44,8 +46,8 @@ EXTRA = record(("slot", "i4"), ("widened", "i4"), ("next", "i4"))
 class CandidateBatch(NamedTuple):
     """Candidates of a run of events: for what arrives in each, or those who may hold what is withdrawn."""
 
-    pairs: Longs  # int64[n]: event << 32 | slot, sorted; equal ones count once
-    read: Longs  # int64[N_READ]: the pair to go on with, and how many were verified, and have moved
+    pairs: Longs  # int64[]: event << 32 | slot, sorted; equal ones count once
+    read: Longs  # int64[N_READ]: the pair to go on with, and how many were verified, have moved, and are there
     first_extras: Ints  # int32[n_events]: the first extra of each event, or NOBODY
     extras: Array  # EXTRA[]
     widened: Ints  # int32[n_slots]: number of its last growth in the batch, 0 for none; nothing before the first growth
@@ -65,7 +67,7 @@ def list_candidates(candidates: CandidateBatch, event: int, found: Found) -> int
     """Write the candidates of an event, each once; returns how many, or NEED_ROOM."""
     pairs, extras, widened, slots = candidates.pairs, candidates.extras, candidates.widened, found.slots
     n, at = 0, candidates.read[PAIR]
-    while at < pairs.size and pairs[at] >> 32 <= event:
+    while at < candidates.read[N_PAIRS] and pairs[at] >> 32 <= event:
         slot = pairs[at] & 0xFFFFFFFF
         if (at == 0 or pairs[at - 1] != pairs[at]) and (widened.size == 0 or widened[slot] == 0):
             if n == slots.size:
@@ -151,6 +153,25 @@ def take_events(
             note_moved(results, candidates)
         else:
             return task
+
+
+class EventCall(NamedTuple):
+    """All that `take_events` reads and writes."""
+
+    batch: BatchInput
+    candidates: CandidateBatch
+    holders: CandidateBatch
+    cursor: Longs
+    found: Found
+    results: ResultLayout
+    policy: Policy
+
+
+@kernel
+def take_held(held: Any) -> int:
+    """`take_events` for a `Held` call."""
+    call = opened(held)
+    return take_events(call.batch, call.candidates, call.holders, call.cursor, call.found, call.results, call.policy)
 
 
 @kernel

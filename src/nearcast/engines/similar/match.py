@@ -8,7 +8,7 @@ STAMP algorithm 2.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from nearcast.columns.arena import Ints, Longs
 from nearcast.columns.scores import gather, scatter
@@ -30,6 +30,7 @@ from nearcast.engines.similar.layout import (
 from nearcast.engines.similar.prefixes import order_words
 from nearcast.engines.similar.region_tree import inside, nearest_similarity
 from nearcast.engines.similar.verify import filter_by_place, verify_candidates
+from nearcast.held import opened
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import HAVERSINE, cos_lat, wrap
 from nearcast.space.hilbert import CURVE_BITS, grid_line, hilbert, squared_limit, to_point
@@ -147,6 +148,24 @@ def match_steps(
         n = end
         scratch.counters[N_ARRIVALS] += 1
     return order.size, n
+
+
+class StepsCall(NamedTuple):
+    """All that `match_steps` reads and writes."""
+
+    steps: Any
+    order: Ints
+    given: MatchInput
+    stamp: StampLayout
+    scratch: StampScratch
+    out: Matches
+
+
+@kernel
+def match_held(held: Any, first: int) -> tuple[int, int]:
+    """`match_steps` for a `Held` call."""
+    call = opened(held)
+    return match_steps(call.steps, call.order, first, call.given, call.stamp, call.scratch, call.out)
 
 
 @kernel

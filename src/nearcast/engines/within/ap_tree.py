@@ -73,6 +73,7 @@ from nearcast.engines.within.word_order import WordOrder
 from nearcast.jit import NEED_ROOM
 
 _CUTS = {HEURISTIC: HEURISTIC_CUTS, OPTIMAL: OPTIMAL_CUTS, EVEN: EVEN_CUTS}
+_NOTHING_TO_DO: Ints = np.zeros(0, dtype=np.int32)
 _PRIORITIES = {COST: BY_COST, KEYWORD_FIRST: WORDS_FIRST, SPACE_FIRST: BY_SPACE_FIRST}
 _LEAST_SHARE = 0.001  # of all entries below a node that is worth rebuilding (section 5.1.3)
 _ROWS_PER_EVENT = 16  # rows of a rebuild handled for every event of a call
@@ -301,6 +302,8 @@ class ApTree:
 
     def _take_todo(self, kind: int) -> Ints:
         work = self.work
+        if not work.n_todo[kind]:
+            return _NOTHING_TO_DO
         listed = (work.overfull, work.drifting, work.underfull)[kind][: work.n_todo[kind]].copy()
         work.n_todo[kind] = 0
         return listed

@@ -38,6 +38,7 @@ from nearcast.engines.within.layout import (
 )
 from nearcast.engines.within.leaf_block import LAST_CODE, code_of, first_byte, hash_of, lines_for
 from nearcast.engines.within.match_order import SortRoom, Span, sort_matches
+from nearcast.held import opened
 from nearcast.jit import BITS, NEED_ROOM, bits_at_least, bits_at_most, inlined, kernel, lowest_bit, prefetch
 from nearcast.space.regions import in_box
 from nearcast.space.space import SpaceInput
@@ -414,3 +415,21 @@ def match_many(
     for i in range(n):
         room.arrivals[i] = descent.stored[order.events[i]]
     return event, n, n_visits, shortage
+
+
+class MatchCall(NamedTuple):
+    """All that `match_many` reads and writes."""
+
+    tree: TreeLayout
+    descent: DescentInput
+    verify: VerifyInput
+    frontier: Frontier
+    room: MatchRoom
+    order: SortRoom
+
+
+@kernel
+def match_held(held: Any, first: int) -> tuple[int, int, int, int]:
+    """`match_many` for a `Held` call."""
+    call = opened(held)
+    return match_many(call.tree, call.descent, call.verify, first, call.frontier, call.room, call.order)

@@ -38,6 +38,8 @@ def new_sort_room() -> SortRoom:
 
 def with_sort_room(room: SortRoom, n_matches: int, n_events: int) -> SortRoom:
     """Room for this many matches of this many events."""
+    if n_matches <= room.slots.size and n_events < room.counts.size:
+        return room
     slots, events = with_room(room.slots, n_matches), with_room(room.events, n_matches)
     return SortRoom(slots, events, with_room(room.counts, n_events + 1))
 

@@ -8,7 +8,7 @@ words at once, and each stage has fetched what the next one reads.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from nearcast.engines.nearest.aoiq.layout import (
     place_of,
 )
 from nearcast.engines.nearest.search_range import NO_WORD
+from nearcast.held import opened
 from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
 from nearcast.space.cells import cell_index
 from nearcast.space.distance import EUCLIDEAN, wrap
@@ -318,3 +319,33 @@ def scan_blocks(
     heads[TOUCHED] += n_touched
     heads[CANDIDATES] += n - n_before
     return n
+
+
+class FindCall(NamedTuple):
+    """All that `collect_many` and `scan_blocks` read and write."""
+
+    tree: TreeLayout
+    habits: Habits
+    filed: Array  # FILED[]
+    steps: Any
+    messages: Any
+    space: Any
+    shape: TreeShape
+    units: Longs
+    pairs: Longs
+
+
+@allocating
+def collect_held(held: Any, first: int, end: int) -> int:
+    """`collect_many` for a `Held` call."""
+    call = opened(held)
+    events = EventRange(first, end)
+    return collect_many(call.tree, call.habits, call.steps, events, call.messages, call.space, call.shape, call.units)
+
+
+@kernel
+def scan_held(held: Any, n_units: int, n: int) -> int:
+    """`scan_blocks` for a `Held` call, of its first units."""
+    call = opened(held)
+    units, metric = call.units[:n_units], call.space.metric
+    return scan_blocks(call.tree, call.filed, call.steps, call.messages, metric, units, call.pairs, n)

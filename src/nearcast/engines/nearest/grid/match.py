@@ -8,7 +8,7 @@ once, and each stage has fetched what the next one reads.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from nearcast.engines.nearest.grid.layout import (
     single_slot,
     steps_around,
 )
+from nearcast.held import opened
 from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
 from nearcast.space.distance import EUCLIDEAN, wrap
 
@@ -227,3 +228,21 @@ def find_many(
         grid.heads[CANDIDATES] += n_now - n
         n = n_now
     return end, n
+
+
+class FindCall(NamedTuple):
+    """All that `find_many` reads and writes."""
+
+    grid: GridLayout
+    filed: Array  # FILED[]
+    steps: Any
+    messages: Any
+    space: Any
+    pairs: Longs
+
+
+@allocating
+def find_held(held: Any, first: int, end: int) -> tuple[int, int]:
+    """`find_many` for a `Held` call."""
+    call = opened(held)
+    return find_many(call.grid, call.filed, call.steps, first, end, call.messages, call.space, call.pairs)
