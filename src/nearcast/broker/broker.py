@@ -432,7 +432,7 @@ class Broker(Questions):
             raise InvalidInput("window", None, f"must be given to {event} messages")
 
     def _publish_all(self, messages: Any, progress: Progress, updating: bool) -> Updates:
-        if is_a(messages, Message | Mapping):
+        if type(messages) is Message or is_a(messages, Message | Mapping):
             message = checked_message(messages, self.space, self._live.table.ids.type)
             updates = self._publish_one(message, updating)
             return self._publish([message], updating, single=True) if updates is None else updates
