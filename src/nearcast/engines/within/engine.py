@@ -22,14 +22,17 @@ from nearcast.engines.within.match import (
     VISITED_LEAVES,
     MatchRoom,
     VerifyInput,
+    bytes_of_room,
     grown_match_room,
     match_many,
     new_match_room,
+    with_new_found,
 )
-from nearcast.engines.within.match_order import new_sort_room, with_sort_room
 from nearcast.engines.within.moving.answers import MoveAnswers
 from nearcast.engines.within.settings import ApTreeSettings
 from nearcast.window.live import Steps
+
+_GIVEN_AWAY = 1 << 17  # matches; as many make new arrays cheaper than copies
 
 
 class WithinApTree:
@@ -57,7 +60,6 @@ class WithinApTree:
         self._n_messages = 0
         self.room = new_match_room(4096 if self.tree.lists is not None else 0)
         self._frontier = new_frontier()
-        self._order = new_sort_room()
         self._signs, self._scores = np.zeros(0, np.int32), np.zeros(0)  # of every change: ``+``, and no score
 
     def insert(self, slots: Ints) -> None:
@@ -111,14 +113,14 @@ class WithinApTree:
         messages, arrivals = table.with_patterns(steps.arrivals)
         stored = table.layout.rows
         descent = DescentInput(arrivals, messages, tree.order.ranks, space.metric_code, steps.arrivals, stored)
-        verify = VerifyInput(self.table.layout, steps.clocks, space.kernel_input, sign)
+        verify = VerifyInput(self.table.layout, steps.clocks, space.kernel_input, sign, tree.pairs)
         found: list[tuple[Ints, Ints, Ints]] = []
         event = 0
         while True:
             first = event
-            order = self._order = with_sort_room(self._order, room.slots.size, arrivals.size)
-            event, n, n_visits, shortage = match_many(tree.layout, descent, verify, first, self._frontier, room, order)
-            found.append((order.events[:n].copy(), order.slots[:n].copy(), room.arrivals[:n].copy()))
+            event, n, n_visits, shortage = match_many(tree.layout, descent, verify, first, self._frontier, room)
+            found.append(self._taken(n))
+            room = self.room
             if tree.lists is not None and sign > 0:
                 tree.lists.add_visits(tree.arrays, room, n_visits)
             if shortage == DONE:
@@ -134,6 +136,14 @@ class WithinApTree:
         if n > self._signs.size:
             self._signs, self._scores = np.ones(n, np.int32), np.full(n, np.nan)
         return Changes(events, slots, matched, self._signs[:n], self._scores[:n])
+
+    def _taken(self, n: int) -> tuple[Ints, Ints, Ints]:
+        """Events, slots and messages of the first `n` matches found; many are not copied but given away."""
+        slots, events, arrivals = (column[:n] for column in self.room.found)
+        if n < _GIVEN_AWAY:
+            return events.copy(), slots.copy(), arrivals.copy()
+        self.room = with_new_found(self.room, self.room.found.slots.size)
+        return events, slots, arrivals
 
     def _ready(self) -> MatchRoom:
         """Make room for all terms, and for all subscriptions once any has several clauses."""
@@ -171,7 +181,7 @@ class WithinApTree:
 
     def stats(self) -> Stats:
         counters, n, tree = self.room.counters, max(1, self._n_messages), self.tree
-        scratch = (*self.room, *self._frontier, *self._order, self._signs, self._scores)
+        scratch = (*self._frontier, self._signs, self._scores)
         at = {
             "leaves": VISITED_LEAVES, "touched": TOUCHED, "candidates": CANDIDATES, "verified": VERIFIED,
             "matched": MATCHED,
@@ -189,7 +199,10 @@ class WithinApTree:
             "rebuilding": tree.rebuilding,
             "following": self.answers.work,
             "tree": _shape(tree.layout),
-            "bytes": tree.nbytes + self.answers.nbytes + sum(array.nbytes for array in scratch),
+            "bytes": tree.nbytes
+            + self.answers.nbytes
+            + bytes_of_room(self.room)
+            + sum(array.nbytes for array in scratch),
         }
 
     def state(self) -> State:
