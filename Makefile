@@ -6,14 +6,14 @@ READY := .venv/ready
 KERNELS := tests/columns tests/space tests/text tests/window
 LIBRARY := tests/model tests/text tests/space tests/columns tests/window tests/engines tests/contract tests/broker
 RIVALS := $(wildcard tests/bench/test_*rivals.py) tests/bench/test_peers.py
-HOSTS := tests/spark/test_hosts.py
+HOSTS := tests/spark/test_hosts.py tests/spark/test_kills.py
 
 ENGINES := within similar topk nearest
 MARKS ?= not spark and not slow
 MINUTES ?= 10
 WORKERS ?= 2
 
-.PHONY: demo serve test docs fuzz test-tools test-versions test-oldest test-middle test-newest figures cluster-test serve-test peers release-check lint kernels clean
+.PHONY: demo serve test docs fuzz test-tools test-versions test-oldest test-middle test-newest figures cluster-test serve-test peers release-check lint kernels plain clean
 
 demo: $(READY)
 	$(BIN)/nearcast demo
@@ -22,13 +22,12 @@ demo: $(READY)
 serve: $(READY)
 	$(BIN)/nearcast serve --demo --open
 
-# Kernels are compiled first, while sources are checked, so that tests do not each wait for them. Bounds are checked. Four
-# processes share two cores, since those that wait for Spark or a browser leave theirs idle. Then the kernels that engines
-# share run as plain Python.
+# Kernels are compiled first, so that tests do not each wait for them; meanwhile sources are checked, and the kernels that
+# engines share run as plain Python. Bounds are checked. Four processes share two cores, since those that wait for Spark or
+# a browser leave theirs idle. `make figures`, `peers` and `cluster-test` have what is left out.
 test: $(READY)
-	$(MAKE) -j2 lint kernels
-	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 4 --dist loadscope --no-loadscope-reorder $(RIVALS:%=--ignore=%) --ignore=$(HOSTS) -k 'not work_is_as_accepted'
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadscope $(KERNELS)
+	$(MAKE) -j3 lint kernels plain
+	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 4 --dist loadscope --no-loadscope-reorder $(RIVALS:%=--ignore=%) $(HOSTS:%=--ignore=%) -k 'not work_is_as_accepted'
 
 # The tests of one package, in under a minute once its kernels are compiled: `make test-broker`, `make test-window`. For an
 # engine, `make test-within`, its contract too, with two seeds. MARKS= runs tests that start Spark, or are slow, as well.
@@ -99,6 +98,9 @@ peers: $(READY)
 kernels: $(READY)
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m nearcast.spark.session.warm
 
+plain: $(READY)
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadscope $(KERNELS)
+
 lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -107,7 +109,7 @@ lint: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@echo "Installing into .venv (one to two minutes, once) ..."
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,serve,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[spark,serve,dev]'
 	@touch $(READY)
 
 clean:

@@ -3,8 +3,8 @@
 Subscriptions that keep results are split in three ways: by id, by DkM-SKS as if the window held as many messages as the
 sample, and by DkM-SKS with the window's own size. One broker then counts the updates of each subscription. Updates are
 what a shard's work grows with once the index has done its part, and do not depend on the machine. How far apart shards
-are by chance alone, when subscriptions are dealt out blindly again and again, is told beside. Every line is recorded in
-`bench/results/window_balance.jsonl`.
+are by chance alone, when subscriptions are dealt out blindly again and again, is told beside. One draw of messages and
+subscriptions says little: `--draws` takes several. Every line is recorded in `bench/results/window_balance.jsonl`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,11 @@ from nearcast.partition.partition import SplitSettings, fit
 from nearcast.workload import subscriptions
 
 KINDS = ("topk", "nearest_all", "nearest_any")
+WAYS = (
+    ("by id", "hash", lambda args: None),
+    ("DkM-SKS", "dkm", lambda args: None),
+    ("and live", "dkm", lambda args: args.live),
+)
 STEP = 1_000
 DEALS = 400
 
@@ -50,33 +55,45 @@ def by_chance(updates: np.ndarray, shards: int) -> tuple[float, float]:
     return float(np.quantile(found, 0.05)), float(np.quantile(found, 0.95))
 
 
+def compared(kind: str, seed: int, args: argparse.Namespace) -> dict[str, float]:
+    """The spread of each way, in one draw of messages and subscriptions."""
+    stream = Stream(args.messages, seed)
+    source = subscriptions.Source.of(stream.take(2 * args.subscriptions), STOP_WORDS.split())
+    drawn = subscriptions.mixed(source, args.subscriptions, seed, shares={kind: 1.0}, bounds=stream.space.bounds)
+    given, sample = pa.concat_tables(drawn), stream.take(args.sample)
+    updates = updates_of(given, stream, args.live, args.published)
+    chance = by_chance(updates, args.shards)
+    settings = SplitSettings(window=True)
+    spreads = {}
+    for name, method, live in WAYS:
+        partition, held = fit(method, given, sample, args.shards, stream.space, settings=settings, live=live(args))
+        spreads[name] = float(spread(np.bincount(held, updates, args.shards)))
+        alike = None if method == "hash" else float(np.corrcoef(partition.costs(given), updates)[0, 1])
+        found = {"kind": kind, "way": name, "seed": seed, "updates": int(updates.sum()), "spread": spreads[name]}
+        found |= {"chance": chance, "correlation": alike, "source": stream.source}
+        append({"figure": "window_balance", "sizes": vars(args), **found, **surroundings()})
+        shown = "" if alike is None else f", costs and updates correlate by {alike:.3f}"
+        print(f"{kind}, seed {seed}, {name}: {updates.sum():,} updates, spread {spreads[name]:.3f} "
+              f"(by chance {chance[0]:.3f} to {chance[1]:.3f}){shown}", flush=True)  # fmt: skip
+    return spreads
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("subscriptions", 100_000), ("sample", 100_000), ("live", 10_000), ("published", 20_000)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--shards", type=int, default=20)
+    parser.add_argument("--draws", type=int, default=1)
     parser.add_argument("--messages", default="poi_simplegeo_us")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     args = parser.parse_args()
-    for kind in KINDS:
-        stream = Stream(args.messages, SEED)
-        source = subscriptions.Source.of(stream.take(2 * args.subscriptions), STOP_WORDS.split())
-        shares = {kind: 1.0}
-        drawn = subscriptions.mixed(source, args.subscriptions, SEED, shares=shares, bounds=stream.space.bounds)
-        given, sample = pa.concat_tables(drawn), stream.take(args.sample)
-        updates = updates_of(given, stream, args.live, args.published)
-        low, high = by_chance(updates, args.shards)
-        print(f"{stream.source}, {kind}: by chance a spread of {low:.3f} to {high:.3f}", flush=True)
-        settings = SplitSettings(window=True)
-        for name, method, live in (("by id", "hash", None), ("DkM-SKS", "dkm", None), ("and live", "dkm", args.live)):
-            partition, held = fit(method, given, sample, args.shards, stream.space, settings=settings, live=live)
-            loads = np.bincount(held, updates, args.shards)
-            alike = np.corrcoef(partition.costs(given), updates)[0, 1] if method != "hash" else float("nan")
-            found = {"kind": kind, "way": name, "updates": int(updates.sum()), "spread": float(spread(loads))}
-            found |= {"chance": [low, high]}
-            found |= {"correlation": None if method == "hash" else float(alike), "source": stream.source}
-            append({"figure": "window_balance", "sizes": vars(args), **found, **surroundings()})
-            print(f"{stream.source}, {kind}, {name}: {updates.sum():,} updates, spread {spread(loads):.3f}, "
-                  f"costs and updates correlate by {alike:.3f}", flush=True)  # fmt: skip
+    for kind in args.kinds:
+        draws = [compared(kind, SEED + draw, args) for draw in range(args.draws)]
+        for name, *_ in WAYS:
+            spreads = np.array([draw[name] for draw in draws])
+            better = np.count_nonzero(spreads < [draw["by id"] for draw in draws])
+            print(f"{kind}, {name}: mean spread {spreads.mean():.3f}, below that by id in {better} of {args.draws}",
+                  flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -142,8 +142,13 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_modules_that_pages_name_are_there(page: Path) -> None:
     if page.stem == "CHANGELOG":  # which tells of the past
         return
-    for name in re.findall(r"`((?:[\w]+/)+[\w]*\.py)`", page.read_text(encoding="utf-8")):
-        assert any((top / name).exists() for top in (ROOT, ROOT / "src" / "nearcast")), f"{page.name} names {name}"
+    text = page.read_text(encoding="utf-8")
+    tops = (ROOT, ROOT / "src" / "nearcast")
+    for name in re.findall(r"`((?:[\w]+/)+[\w]*\.py)`", text):
+        assert any((top / name).exists() for top in tops), f"{page.name} names {name}"
+    for within, name in re.findall(r"`(\w+)`\s+of\s+`((?:\w+/)+\w+\.py)`", text):
+        source = next((top / name).read_text("utf-8") for top in tops if (top / name).exists())
+        assert re.search(rf"\b{within}\b", source), f"{page.name} looks for {within} in {name}"
 
 
 def test_every_error_code_has_a_heading() -> None:

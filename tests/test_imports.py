@@ -12,7 +12,7 @@ import pytest
 import nearcast
 
 ROOT = Path(nearcast.__file__).parent
-BY_ALL = {"compile_progress", "dispatcher", "errors", "jit", "kernel_cache", "work_progress"}
+BY_ALL = {"compile_progress", "dispatcher", "errors", "held", "inner_code", "jit", "kernel_cache", "work_progress"}
 ORDER = [
     {"model"},
     {"text", "space"},

@@ -34,7 +34,12 @@ RUN = (
 
 
 def run(folder: Path, code: str = RUN) -> list[int]:
-    environment = {**os.environ, "NEARCAST_CACHE": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **os.environ,
+        "NUMBA_BOUNDSCHECK": "1",
+        "NEARCAST_CACHE": str(folder / "cache"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return [int(word) for word in done.stdout.split()]
@@ -102,6 +107,31 @@ def test_a_kernel_gets_an_entry_when_python_calls_it(tmp_path: Path) -> None:
     assert run(tmp_path, CALLS.format("[inner(5, 1), inner(6, 2)]")) == [16, 6, 8, 1, 1, 1]
     assert run(tmp_path, CALLS.format("[inner(5, 1), inner(6, 2)]")) == [16, 6, 8, 1, 1, 0]
     assert run(tmp_path, CALLS.format("()")) == [16, 0, 0, 0]
+
+
+@pytest.mark.skipif(not COMPILED, reason="kernels are not compiled")
+def test_code_of_a_kernel_that_only_kernels_call_is_linked_again_into_a_new_caller(tmp_path: Path) -> None:
+    """It is kept without native code; an index that is out of bounds is reported from within it, with its values."""
+    package = tmp_path / "rig"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "entry.py").write_text(
+        "from nearcast.jit import kernel\n@kernel\ndef entry(array, i):\n    return array[i]\n"
+    )
+    caller = (
+        "from nearcast.jit import kernel\nfrom rig.entry import entry\n@kernel\ndef {0}(array, i):\n    return {1}\n"
+    )
+    code = (
+        "import numpy as np; from rig.{0} import {0}; from rig.entry import entry; array = np.arange(5);"
+        "print({0}(array, 4), sum(entry.stats.cache_misses.values()))\n"
+        "try: {0}(array, 5)\nexcept IndexError: print(1)"
+    )
+    for name, body, found in (("once", "entry(array, i)", [4, 1, 1]), ("twice", "2 * entry(array, i)", [8, 0, 1])):
+        (package / f"{name}.py").write_text(caller.format(name, body))
+        assert run(tmp_path, code.format(name)) == found
+    files = list((tmp_path / "cache").rglob("entry.*.nbc"))
+    assert len(files) == 1
+    assert b".text" not in files[0].read_bytes()  # a section of native code
 
 
 @pytest.mark.skipif(not COMPILED, reason="kernels are not compiled")

@@ -90,31 +90,6 @@ def shape(kind: Any) -> Any:
     return str(kind)
 
 
-def every_kernel_has_one_signature(folder: Path) -> None:
-    exercise(folder)
-    several = {
-        f"{kernel.py_func.__module__}.{kernel.__name__}": kernel.signatures
-        for kernel in KERNELS
-        if len({tuple(map(shape, signature)) for signature in kernel.signatures}) > 1
-    }
-    assert not several, several
-
-
-def a_second_life_compiles_nothing(folder: Path) -> None:
-    exercise(folder)
-    before = {kernel: kernel.n_compiled for kernel in KERNELS}
-    town = Town(99)
-    for window in (nc.Window(count=77, age=3), None):
-        kinds = tuple(kind for kind in LABELS if kind != "topk" or window is not None)
-        live(
-            nc.Broker(nc.Space((-5, -5, 40, 40), "haversine"), window),
-            town,
-            kinds,
-            np.random.default_rng(1).integers(9),
-        )
-    assert [kernel.__name__ for kernel in KERNELS if kernel.n_compiled != before[kernel]] == []
-
-
 CHECKING = {
     "mark_of", "known_since", "can_decide_alone", "clause_at", "code_of", "find_entry", "first_byte", "hash_of",
     "rows_in_lines",
@@ -129,10 +104,37 @@ def the_warm_up_compiles_everything(folder: Path) -> None:
     assert later <= CHECKING  # which `check` calls by themselves, and nothing else
 
 
+def every_kernel_has_one_signature(folder: Path) -> None:
+    exercise(folder)
+    several = {
+        f"{kernel.py_func.__module__}.{kernel.__name__}": kernel.signatures
+        for kernel in KERNELS
+        if len({tuple(map(shape, signature)) for signature in kernel.signatures}) > 1
+    }
+    assert not several, several
+
+
+def a_second_life_compiles_nothing() -> None:
+    before = {kernel: kernel.n_compiled for kernel in KERNELS}
+    town = Town(99)
+    for window in (nc.Window(count=77, age=3), None):
+        kinds = tuple(kind for kind in LABELS if kind != "topk" or window is not None)
+        live(
+            nc.Broker(nc.Space((-5, -5, 40, 40), "haversine"), window),
+            town,
+            kinds,
+            np.random.default_rng(1).integers(9),
+        )
+    assert [kernel.__name__ for kernel in KERNELS if kernel.n_compiled != before[kernel]] == []
+
+
+def one_life_and_another(folder: Path) -> None:
+    every_kernel_has_one_signature(folder)
+    a_second_life_compiles_nothing()
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "check", [every_kernel_has_one_signature, a_second_life_compiles_nothing, the_warm_up_compiles_everything]
-)
+@pytest.mark.parametrize("check", [the_warm_up_compiles_everything, one_life_and_another])
 def test_alone(check: Callable[[Path], None], tmp_path: Path) -> None:
     """In a process of its own: other tests call kernels in ways of their own."""
     here = Path(__file__)

@@ -17,6 +17,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 
+from nearcast.inner_code import KernelPipeline
 from nearcast.kernel_cache import KernelCache
 
 
@@ -42,7 +43,7 @@ class Kernel(CPUDispatcher):
     """
 
     def __init__(self, py_func: Callable[..., Any], locals: Any = None, targetoptions: Any = None) -> None:
-        super().__init__(py_func, locals or {}, targetoptions or {})
+        super().__init__(py_func, locals or {}, targetoptions or {}, pipeline_class=KernelPipeline)
         self._compiler: Any
         self._compiler._customize_flags = self._customize_flags
         self._cache: Any = KernelCache(py_func)
@@ -55,7 +56,8 @@ class Kernel(CPUDispatcher):
         return len(self.overloads) + len(self.entries)
 
     def _customize_flags(self, flags: Any) -> Any:
-        flags.no_cpython_wrapper, flags.no_cfunc_wrapper = self._inner, True
+        flags.no_cpython_wrapper = flags.no_compile = self._inner
+        flags.no_cfunc_wrapper = True
         return flags
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
@@ -85,7 +87,18 @@ class Kernel(CPUDispatcher):
         """Note what a signature was compiled to."""
         args = tuple(cres.signature.args)
         if self._inner:
+            if cres.entry_point is None:
+                cres = self._known_to_callers(cres)
             self.overloads[args] = cres
         else:
             super().add_overload(cres)
             self.entries.add(args)
+            for environment in cres._find_referenced_environments():
+                cres.codegen.set_env(environment.env_name, environment)
+
+    def _known_to_callers(self, cres: Any) -> Any:
+        """Numba finds a function that is called by its entry, and any object will do."""
+        cres = cres._replace(entry_point=object())
+        target: Any = self.targetctx
+        target.insert_user_function(cres.entry_point, cres.fndesc, [cres.library])
+        return cres

@@ -25,6 +25,7 @@ import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 
 from nearcast.compile_progress import PROGRESS
+from nearcast.inner_code import is_inner, read_inner
 
 _CONFIG: Any = numba.config  # its settings appear at run time, unknown to type checkers
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([\w.]+))", re.M)
@@ -139,6 +140,12 @@ class _Locator(_CacheLocator):
 
 class _Impl(CompileResultCacheImpl):
     _locator_classes: list[type[object]] = [_Locator]  # noqa: RUF012  # Numba declares it so
+
+    def rebuild(self, target_context: Any, payload: tuple[Any, ...]) -> Any:
+        """What was compiled, from what was kept of it."""
+        if is_inner(payload):
+            return read_inner(target_context, payload)
+        return super().rebuild(target_context, payload)  # type: ignore[no-untyped-call]
 
 
 class _Files(IndexDataCacheFile):

@@ -67,7 +67,7 @@ def rows(*modes: int) -> object:
 def test_each_sort_of_subscription_is_told_once_and_compiled_by_one(
     ahead: CompileAhead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compile_ahead, "_WAIT_S", 3600)
+    monkeypatch.setattr(compile_ahead, "WAIT_S", 3600)
     ahead.begin(SPACE, WINDOW)
     assert ahead.running
     assert Process.started is not None

@@ -22,7 +22,7 @@ from nearcast.errors import InvalidInput
 from nearcast.model.kinds import LABELS
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-N_SEEDS, N_EVENTS, N_WAVES = (8, 120, 10) if COMPILED else (2, 40, 2)
+N_SEEDS, N_EVENTS, N_WAVES = (5, 120, 8) if COMPILED else (2, 40, 2)
 SPACE = nc.Space((0, 0, 16, 16), "euclidean")
 WINDOWS = [nc.Window(count=100), nc.Window(age=1.5), None]
 

@@ -11,7 +11,7 @@ from fuzz.streams import crowd, cut, few
 from fuzz.tight import TIGHT, tightened
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-FIXED = {"few": 6, "crowd": 6, "long": 1, "expressions": 3}  # rounds of each kind
+FIXED = {"few": 4, "crowd": 4, "long": 1, "expressions": 3}  # rounds of each kind
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="rounds are long")
 

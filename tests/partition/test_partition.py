@@ -36,6 +36,6 @@ def test_every_shard_has_a_key_of_its_own() -> None:
 
 
 def test_hashes_are_sparks() -> None:
-    # SELECT hash(0), hash(1), hash(-1); `test_pipeline` asks Spark itself
+    # SELECT hash(0), hash(1), hash(-1); `tests/spark/test_stream.py` asks Spark itself
     said = [933211791, -559580957, -1604776387]
     assert [spark_partition(key, 1_000_003) for key in (0, 1, -1)] == [h % 1_000_003 for h in said]

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nearcast.spark.session.java import find_java
+from nearcast.spark.session.session import SMALL_JAVA, make_home
 from spark.servers import free_port, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -68,13 +69,13 @@ class Hosts:
             raise
 
     def _make(self, n_workers: int) -> None:
-        import pyspark
-
-        self._home = Path(pyspark.__file__).parent
+        self._home = self.shared / "home"
+        make_home(self._home)
         self.environment = {
             **os.environ, "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(self._home),
             "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}",
             "AWS_EC2_METADATA_DISABLED": "true", "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": SMALL_JAVA,
             "SPARK_MASTER_OPTS": "-Dspark.deploy.maxExecutorRetries=-1",
         }  # fmt: skip
         _ip("link", "add", self._bridge, "type", "bridge")

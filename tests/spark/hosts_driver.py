@@ -11,6 +11,7 @@ import nearcast.spark as ns
 from nearcast.spark import sources
 from nearcast.spark.run.file_source import stream_frames
 from nearcast.spark.run.files import Input
+from nearcast.spark.session.session import SMALL_JAVA
 from spark.scenes import SPACE, WINDOW
 
 STATE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -24,7 +25,8 @@ def main() -> None:
         "spark.executor.cores": "1", "spark.executor.memory": "1g", "spark.local.dir": given["scratch"],
         "spark.sql.shuffle.partitions": "4", "spark.locality.wait": "0s", "spark.task.maxFailures": "8",
         "spark.speculation": "true", "spark.speculation.multiplier": "1.1", "spark.speculation.quantile": "0.1",
-        "spark.speculation.interval": "100ms",
+        "spark.speculation.interval": "100ms", "spark.python.daemon.module": "nearcast.spark.session.daemon",
+        "spark.driver.extraJavaOptions": SMALL_JAVA, "spark.executor.extraJavaOptions": SMALL_JAVA,
         "spark.sql.streaming.stateStore.providerClass": STATE, "spark.ui.showConsoleProgress": "false",
     }  # fmt: skip
     builder = SparkSession.builder.master(given["master"]).appName("hosts")

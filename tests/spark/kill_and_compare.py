@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -91,8 +92,9 @@ class Drive:
         return True
 
     def log(self, n: int = 4_000) -> str:
-        """The end of what the driver wrote."""
-        return (self._cluster.folder / "driver.log").read_text()[-n:]
+        """The end of what the driver wrote, but for plans and the places in Java's stacks."""
+        lines = (self._cluster.folder / "driver.log").read_text().splitlines()
+        return "\n".join(line for line in lines if not re.match(r"\s*[:+]?\s*(\+- |:- |at )", line))[-n:]
 
 
 def kill(kind: str, cluster: Hosts, process: subprocess.Popen[bytes]) -> None:

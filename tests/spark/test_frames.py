@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,7 @@ def test_frames_that_cannot_be_read_are_refused_at_once(spark: Any, tmp_path: Pa
         (told(spark, plain + ", id bigint"), asked, "must have each column once"),
         (good, told(spark, WITHIN + ", radius double"), "only columns that subscriptions have"),
         (good, told(spark, WITHIN + ", k string"), r"subscriptions.k must be a column of whole numbers"),
+        ([1], asked, r"messages must be a DataFrame of Spark.*, got 'list'"),
     ):
         with pytest.raises(nc.InvalidInput, match=reason):
             ns.answers(messages, subscriptions, space=SPACE)
@@ -133,6 +135,9 @@ def test_configure_says_what_is_missing_and_changes_nothing(spark: Any) -> None:
     spark.conf.set(name, 200)
     assert [sentence[:36] for sentence in ns.configure(spark)] == ["spark.sql.shuffle.partitions is 200:"]
     spark.conf.set(name, own)
+    context = types.SimpleNamespace(pythonExec="/bin/false")
+    other = types.SimpleNamespace(conf=spark.conf, sparkContext=context)
+    assert [sentence[:48] for sentence in ns.configure(other)] == ["Tasks run /bin/false, which has no nearcast: set"]
     assert before == (spark.conf.getAll if isinstance(spark.conf.getAll, dict) else spark.conf.getAll())
 
 

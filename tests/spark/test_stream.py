@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F
 
 import nearcast as nc
 import nearcast.spark as ns
+from nearcast.partition.partition import shard_key
 from nearcast.spark.shards.repartition import note_empty
 from nearcast.spark.shards.store import Store
 from spark.scenes import (
@@ -99,6 +101,15 @@ def test_restarts_assigns_and_other_numbers_of_shards_do_not_show(spark: Any, tm
         stream.write(mine, theirs)
         expected = one.take(mine, theirs)
         assert said_by(stream.run()) == expected
+
+
+@pytest.mark.usefixtures("partitions")
+def test_every_shard_has_a_partition_of_its_own(spark: Any) -> None:
+    keys = F.array(*[F.lit(shard_key(shard, 4)) for shard in range(4)])
+    rows = spark.range(1).select(F.posexplode(keys).alias("shard", "key")).repartition("key")
+    assert sorted(tuple(row) for row in rows.select("shard", F.spark_partition_id()).collect()) == [
+        (shard, shard) for shard in range(4)
+    ]
 
 
 @pytest.mark.usefixtures("partitions")

@@ -7,8 +7,8 @@ import random
 import pyarrow as pa
 import pytest
 
-from nearcast.text.known_text import KnownText
-from nearcast.text.one_text import MOST_BYTES
+from nearcast.text.known_text import encode_known
+from nearcast.text.one_text import OneText
 from nearcast.text.vocabulary import Vocabulary
 from nearcast.text.words import tokenise
 
@@ -24,25 +24,17 @@ def vocabulary() -> Vocabulary:
 
 
 def test_known_words_are_those_of_the_long_way(vocabulary: Vocabulary) -> None:
-    pick, text = random.Random(5), KnownText(vocabulary)
+    pick, text = random.Random(5), OneText(vocabulary)
     for _ in range(300):
         said = " ".join(pick.choices(KNOWN + OTHERS, k=pick.randrange(12)))
         n_before = len(vocabulary)
-        counts = text.encode_known(said)
+        assert text.hold(said)
+        n = encode_known(text.call.table, text.call.keys, text.room)
         assert len(vocabulary) == n_before
         trial = Vocabulary()
         trial.encode(tokenise(pa.array([" ".join(KNOWN)])))
         expected = trial.encode(tokenise(pa.array([said])))
         known = expected.terms < n_before  # numbers are given in order
-        assert counts == (0, known.sum())
-        n = counts[1]
+        assert n == known.sum()
         assert text.room.terms[:n].tolist() == expected.terms[known].tolist()
         assert text.room.repeats[:n].tolist() == expected.counts[known].tolist()
-
-
-def test_long_texts_go_the_other_way(vocabulary: Vocabulary) -> None:
-    text = KnownText(vocabulary)
-    assert text.encode_known("a" * MOST_BYTES) == (0, 0)
-    assert text.encode_known("a" * (MOST_BYTES + 1)) is None
-    assert text.encode_known("\u00e9" * MOST_BYTES) is None
-    assert text.encode_known("") == (0, 0)

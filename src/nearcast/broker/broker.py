@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nearcast.broker.ask.estimate import as_limit, too_broad, without
+from nearcast.broker.ask.estimate import as_limit, rejected, too_broad, without, without_moves
 from nearcast.broker.ask.questions import Questions
 from nearcast.broker.compile_ahead import COMPILE_AHEAD
 from nearcast.broker.engines import (
@@ -92,7 +92,7 @@ class Broker(Questions):
         What becomes of words, of messages and queries alike: stop words, stems, accents. None for the plain rule.
 
     max_matches_per_hour
-        A subscription is refused whose `estimate` is more than this; None: all are taken.
+        A subscription whose `estimate` is more than this is refused, and so is a move after which it is; None: none.
 
     threads
         Cores that a call may use. Updates and their order are the same whatever it is.
@@ -219,8 +219,7 @@ class Broker(Questions):
         parts, taken = new_ids_only(batch.parts, self._registry, self._live.clock)
         broad = self._too_broad(parts)
         parts = without(parts, broad) if broad else parts
-        taken += [Reject(row, error.field, str(error)) for row, error in broad.items()]
-        rejects = sorted([*batch.rejects, *taken], key=lambda reject: reject.row)
+        rejects = rejected([*batch.rejects, *taken], broad)
         with self._guard.applying("subscribe"):
             self._vacuum.sweep()
             if batch.parts and self._registry.ids.type is None:
@@ -231,12 +230,12 @@ class Broker(Questions):
             self._registry.pass_ranks(sum(own.size for own in ranks))
             return self._updates(emitted, rejects, np.full(n_rows, self._live.clock))
 
-    def _too_broad(self, parts: Sequence[Part]) -> dict[int, InvalidInput]:
+    def _too_broad(self, asked: Sequence[Part | Moves], call: str = "subscribe") -> dict[int, InvalidInput]:
         """Rows that are expected to match more messages an hour than the broker allows, and why they are refused."""
-        if self.max_matches_per_hour is None or not parts:
+        if self.max_matches_per_hour is None or not asked:
             return {}
-        with self._guard.applying("subscribe"):
-            return too_broad(parts, self.max_matches_per_hour, self._context)
+        with self._guard.applying(call):
+            return too_broad(asked, self.max_matches_per_hour, self.parts)
 
     @property
     def _rules(self) -> Rules:
@@ -313,7 +312,10 @@ class Broker(Questions):
         InvalidInput
             For a place or region that does not fit the subscription; `UnknownId` if there is none.
         """
-        return self._relocate(one_move(Move(id, lon, lat, region), self._movable))
+        moves = one_move(Move(id, lon, lat, region), self._movable)
+        for error in self._too_broad(moves, "move").values():
+            raise error
+        return self._relocate(moves)
 
     @one_at_a_time
     def move_many(self, moves: MoveRows) -> Updates:
@@ -321,7 +323,12 @@ class Broker(Questions):
 
         A table has `id` and either `lon, lat` or a region, as GeoJSON in `region` or as the four sides of a box.
         """
-        return self._in_turn("moves", moves, lambda part, _: self._relocate(*many_moves(part, self._movable)))
+        return self._in_turn("moves", moves, self._move_many)
+
+    def _move_many(self, source: Any, _: Work) -> Updates:
+        moves, rejects = many_moves(source, self._movable)
+        broad = self._too_broad(moves, "move")
+        return self._relocate(without_moves(moves, broad) if broad else moves, rejected(rejects, broad))
 
     @property
     def _movable(self) -> Movable:
@@ -432,7 +439,7 @@ class Broker(Questions):
             raise InvalidInput("window", None, f"must be given to {event} messages")
 
     def _publish_all(self, messages: Any, progress: Progress, updating: bool) -> Updates:
-        if is_a(messages, Message | Mapping):
+        if type(messages) is Message or is_a(messages, Message | Mapping):
             message = checked_message(messages, self.space, self._live.table.ids.type)
             updates = self._publish_one(message, updating)
             return self._publish([message], updating, single=True) if updates is None else updates

@@ -37,7 +37,7 @@ from nearcast.window.window import Window
 
 _CONFIG: Any = numba.config  # its settings appear at run time, unknown to type checkers
 E = TypeVar("E")
-_WAIT_S = 60.0  # for a step of the other process, before the caller compiles it for itself
+WAIT_S = 60.0  # for a step of the other process, before the caller compiles it for itself
 
 
 def claim(folder: Path, step: str) -> bool:
@@ -130,7 +130,7 @@ class CompileAhead:
 
     def wait(self, kind: Kind) -> None:
         """The caller is about to publish for a kind: let the other process end what it has begun of that."""
-        until = time.monotonic() + _WAIT_S
+        until = time.monotonic() + WAIT_S
         for step in self._steps:
             if not step.startswith(kind.label) or step in self._own:
                 continue

@@ -90,6 +90,8 @@ class _HeldSignals:
     """Handlers that wait for the end of an event: the first call of each is remembered, a second one acts at once."""
 
     def __init__(self) -> None:
+        self._seen: list[Any] = []  # what stood at every signal when this was last looked at
+        self._found: list[tuple[int, Handler]] = []  # the handlers among these, but for `_wait`
         self._handlers: dict[int, Handler] = {}  # by signal: whose place `_wait` has taken
         self._waiting: dict[int, FrameType | None] = {}
         self._holding = False
@@ -99,11 +101,14 @@ class _HeldSignals:
         if threading.get_ident() != _MAIN:
             return
         try:
-            for number in _SIGNALS:
-                handler = _signal.getsignal(number)
-                if callable(handler) and handler != self._wait:
-                    self._handlers[number] = handler
-                    _signal.signal(number, self._wait)
+            seen = [*map(_signal.getsignal, _SIGNALS)]
+            if seen != self._seen:
+                pairs = zip(_SIGNALS, seen, strict=True)
+                self._found = [pair for pair in pairs if callable(pair[1]) and pair[1] != self._wait]
+                self._seen = seen
+            for number, handler in self._found:
+                self._handlers[number] = handler
+                _signal.signal(number, self._wait)
         except ValueError:  # the main thread of another interpreter: no signal gets here
             self._handlers.clear()
         except BaseException:
@@ -122,7 +127,8 @@ class _HeldSignals:
         if not self._holding:
             return
         self._holding = False
-        handlers, waiting = dict(self._handlers), self._waiting
+        waiting = self._waiting
+        handlers = dict(self._handlers) if waiting else {}
         try:
             self._put_back()
         finally:

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.broker.registry import Registry
-from nearcast.columns.arena import Array, Longs, ranges
+from nearcast.columns.arena import Array, Longs
 from nearcast.columns.message_table import MessageTable
 from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.columns.updates import Origin, UpdateColumns, Updates
+from nearcast.engines.change_order import DISTINCT, ORDERED, order_found, rows_by_event_and_slot
 from nearcast.engines.contract import Changes, together
 from nearcast.jit import kernel
 from nearcast.model.kinds import Kind
@@ -46,17 +47,20 @@ def is_before(given: ChangeRows, row: int, other: int) -> Any:
 
 
 @kernel
-def sort_groups(given: ChangeRows, starts: Longs, order: Longs) -> None:
-    """Sort the rows order[starts[g]:starts[g + 1]] of every group, which is a subscription in an event.
+def sort_groups(given: ChangeRows, order: Longs) -> None:
+    """Sort the rows of every group, which is a subscription in an event: they stand side by side in `order`.
 
     A shell sort, since groups are short.
     """
-    for group in range(starts.size - 1):
-        lo, hi = starts[group], starts[group + 1]
+    events, slots, lo, n = given.changes.events, given.changes.slots, 0, order.size
+    while lo < n:
+        row, hi = order[lo], lo + 1
+        while hi < n and slots[order[hi]] == slots[row] and events[order[hi]] == events[row]:
+            hi += 1
         gap = 1
         while gap < (hi - lo) // 3:
             gap = 3 * gap + 1
-        while gap > 0:
+        while gap > 0 and hi > lo + 1:
             for i in range(lo + gap, hi):
                 row = order[i]
                 j = i
@@ -65,6 +69,7 @@ def sort_groups(given: ChangeRows, starts: Longs, order: Longs) -> None:
                     j -= gap
                 order[j] = row
             gap //= 3
+        lo = hi
 
 
 @kernel
@@ -107,8 +112,7 @@ def in_order(
     Scores fade to what they are at these clocks, one for each change or one for all.
 
     Of equals the newer is first. Slots are given to subscriptions by events alone, whatever engines do with them, so
-    that the order between subscriptions is the same however events are cut into batches. Engines mostly emit what
-    belongs together in one go, so that whole runs are put in order, and rows only within them.
+    that the order between subscriptions is the same however events are cut into batches.
     """
     n = changes.slots.size
     if n == 0:
@@ -124,25 +128,12 @@ def in_order(
     if n <= _FEW:
         order = np.empty(n, np.int64)
         return told.take(order) if sort_few(given, order) else told
-    keys = changes.events.astype(np.int64) << 32 | changes.slots
-    steps = np.diff(keys)
-    if (steps > 0).all():
+    found = order_found(changes.events, changes.slots)
+    if found == DISTINCT:
         return told
-    runs = np.append(0, np.flatnonzero(steps) + 1)
-    if runs.size == n:
-        order = np.argsort(keys)
-        keys = keys[order]
-        if (np.diff(keys) > 0).all():  # each subscription hears of one message in each event
-            return told.take(order)
-        runs = np.append(0, np.flatnonzero(np.diff(keys)) + 1)
-    elif (np.diff(keys[runs]) <= 0).any():
-        by_key = np.argsort(keys[runs])
-        order = ranges(runs[by_key], np.diff(runs, append=n)[by_key])
-        runs = np.append(0, np.flatnonzero(np.diff(keys[order])) + 1)
-    else:
-        order = np.arange(n)
-    sort_groups(given, np.append(runs, n), order)
-    return told.take(order)
+    rows = np.arange(n) if found == ORDERED else rows_by_event_and_slot(changes)
+    sort_groups(given, rows)
+    return told.in_order(rows)
 
 
 def to_updates(

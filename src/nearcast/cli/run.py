@@ -79,7 +79,11 @@ def build_parser() -> argparse.ArgumentParser:
     add("--window-count", type=int, metavar="N", help="only the newest N messages are live")
     add("--window-age", type=float, metavar="S", help="messages are live for S seconds")
     add("--max-ahead", type=float, metavar="S", help="reject messages more than S seconds ahead of the clock")
-    add("--corpus", **SEVERAL, help="files whose texts fix how much each word weighs (default: all the same)")
+    add(
+        "--corpus",
+        **SEVERAL,
+        help="files of messages whose texts fix how much each word weighs (default: all the same)",
+    )
     add_analyzer(add)
 
     add = parser.add_argument_group("where it goes").add_argument

@@ -61,11 +61,12 @@ class Slots:
 
     def __init__(self) -> None:
         self.capacity = 0
+        self.n_taken = 0
         self._free = np.empty(0, dtype=np.int32)
         self._n_free = 0
 
     def __len__(self) -> int:
-        return self.capacity - self._n_free
+        return self.n_taken
 
     def take(self, n: int) -> Ints:
         """`n` slots that nobody holds."""
@@ -73,6 +74,7 @@ class Slots:
         old = self._free[self._n_free - again : self._n_free][::-1]
         new = np.arange(self.capacity, self.capacity + n - again, dtype=np.int32)
         self._n_free -= again
+        self.n_taken += n
         self.capacity += n - again
         return np.concatenate([old, new])
 
@@ -81,6 +83,7 @@ class Slots:
         self._free = with_room(self._free, self._n_free + slots.size)
         self._free[self._n_free : self._n_free + slots.size] = slots
         self._n_free += slots.size
+        self.n_taken -= slots.size
 
     @property
     def nbytes(self) -> int:
@@ -93,6 +96,7 @@ class Slots:
         self.capacity = int(state["capacity"])
         self._free = state["free"]
         self._n_free = self._free.size
+        self.n_taken = self.capacity - self._n_free
 
 
 class Ragged:

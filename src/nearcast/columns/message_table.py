@@ -6,13 +6,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, State, ranges, record, starts_of, with_room
+from nearcast.columns.arena import (
+    Array,
+    Floats,
+    Ints,
+    Longs,
+    Ragged,
+    State,
+    ranges,
+    record,
+    starts_of,
+    with_room,
+)
 from nearcast.columns.decode_messages import MessageBatch
 from nearcast.columns.fields.values import FieldLayout, FieldValues
 from nearcast.columns.ids import Ids, OneKey
 from nearcast.columns.pattern_rows import OrderLayout, PatternInput, expand_rows
 from nearcast.columns.times import FOREVER
 from nearcast.columns.tokens import Order
+from nearcast.held import HeldCall, opened, unchanged
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.text.key_kernels import KeysLayout, add_many, store_many
 from nearcast.text.one_text import N_DISTINCT, N_IN_ORDER, OneText, TextRoom
@@ -83,52 +95,62 @@ class StoredArrays(NamedTuple):
     order: Ints
 
 
-class NewRow(NamedTuple):
-    """A message that was admitted."""
+SEQUENCE, TS, EXPIRES_AT, TERM_START, ORDER_START, N_ORDER = range(6)  # positions in `StoreCall.new`
 
-    sequence: int
-    ts: int
-    expires_at: int
-    term_start: int
-    order_start: int
-    n_order: int
-    n_terms: int
-    x: float
-    y: float
+
+class StoreCall(NamedTuple):
+    """A message that was admitted, and where it is stored."""
+
+    keys: KeysLayout
+    key: OneKey
+    unique: bool
+    stored: StoredArrays
+    text: TextRoom
+    idf: Floats
+    new: Longs  # int64[6]
+    place: Floats  # float64[2]
 
 
 @kernel
-def store_message(
-    keys: KeysLayout, key: OneKey, unique: bool, stored: StoredArrays, text: TextRoom, idf: Floats, new: NewRow
-) -> Any:
-    """Store a message whose text was encoded; returns its slot, or NEED_ROOM with nothing changed."""
-    if unique:
+def store_message(held: Any) -> Any:
+    """Store a message whose text was encoded, a `Held` call; returns its slot, or NEED_ROOM with nothing changed."""
+    call = opened(held)
+    keys, key, stored, text, idf, new = call.keys, call.key, call.stored, call.text, call.idf, call.new
+    if call.unique:
         done = add_many(keys, key.data, key.starts, 0, key.near, True, key.number)
     else:
         done = store_many(keys, key.data, key.starts, 0, key.number)
     if done == 0:
         return NEED_ROOM
-    slot = key.number[0]
+    slot, n_terms = np.int64(key.number[0]), text.counts[N_DISTINCT]
     square, weight = 0.0, 0.0
-    for i in range(new.n_terms):
+    for i in range(n_terms):
         term, count = text.terms[i], text.repeats[i]
-        stored.terms[new.term_start + i], stored.counts[new.term_start + i] = term, count
+        stored.terms[new[TERM_START] + i], stored.counts[new[TERM_START] + i] = term, count
         value = count * idf[term]
         square += value * value
         weight += idf[term]
-    for i in range(new.n_order):
-        stored.order[new.order_start + i] = text.in_order[i]
+    for i in range(new[N_ORDER]):
+        stored.order[new[ORDER_START] + i] = text.in_order[i]
     order, row = stored.order_rows[slot], stored.rows[slot]
-    order.start, order.n = new.order_start, new.n_order
-    row.sequence, row.x, row.y, row.ts, row.expires_at = new.sequence, new.x, new.y, new.ts, new.expires_at
-    row.withdrawn_by, row.norm, row.weight = FOREVER, square**0.5, weight
-    row.term_start, row.n_terms = new.term_start, new.n_terms
+    order.start, order.n = new[ORDER_START], new[N_ORDER]
+    row.sequence, row.ts, row.expires_at = new[SEQUENCE], new[TS], new[EXPIRES_AT]
+    row.x, row.y, row.withdrawn_by, row.norm, row.weight = call.place[0], call.place[1], FOREVER, square**0.5, weight
+    row.term_start, row.n_terms = new[TERM_START], n_terms
     return slot
 
 
+class FreeCall(NamedTuple):
+    """Rows of messages, some of which are freed."""
+
+    rows: Array  # MESSAGE[]
+    order_rows: Array  # ORDER[]
+
+
 @kernel
-def free_rows(rows: Array, order_rows: Array, slots: Ints) -> tuple[int, int]:
-    """Mark rows as free; returns how many entries of words, and of their order, nobody owns any more."""
+def free_rows(held: Any, slots: Ints) -> tuple[int, int]:
+    """Mark rows of a `Held` call as free; returns how many entries of words, and of their order, nobody has now."""
+    rows, order_rows = opened(held)
     n_terms, n_order = 0, 0
     for slot in slots:
         n_terms += rows[slot].n_terms
@@ -151,6 +173,11 @@ class MessageTable:
         self.one_text = OneText(vocabulary)
         self._stems = vocabulary.analysis.analyzer.stemmer is not None
         self._order = Ragged(order=np.int32, surfaces=np.int32) if self._stems else Ragged(order=np.int32)
+        self._layout: MessageLayout | None = None
+        self._new, self._place = np.zeros(6, np.int64), np.zeros(2)  # of one message
+        self._stored: StoredArrays | None = None
+        self._store_message: HeldCall[StoreCall] = HeldCall(store_message)
+        self._free_rows: HeldCall[FreeCall] = HeldCall(free_rows)
 
     def __len__(self) -> int:
         return len(self.ids.keys)
@@ -191,7 +218,9 @@ class MessageTable:
     @property
     def layout(self) -> MessageLayout:
         words = self._words.pools
-        return MessageLayout(self._rows, words["terms"], words["counts"], self._fields.layout)
+        made = MessageLayout(self._rows, words["terms"], words["counts"], self._fields.layout)
+        self._layout = unchanged(self._layout, made)
+        return self._layout
 
     @property
     def live_slots(self) -> Ints:
@@ -252,20 +281,23 @@ class MessageTable:
         n = self.ids.keys.capacity + 1
         if n > self._rows.size or n > self._order_rows.size:
             self._rows, self._order_rows = with_room(self._rows, n), with_room(self._order_rows, n)
-        stored = StoredArrays(
-            self._rows, self._order_rows, words.pools["terms"], words.pools["counts"], order.pools["order"]
-        )
-        new = NewRow(sequence, ts, expires_at, words.used, order.used, n_order, n_terms, x, y)
-        ids = self.ids
+        pools = words.pools
+        made = StoredArrays(self._rows, self._order_rows, pools["terms"], pools["counts"], order.pools["order"])
+        stored = self._stored = unchanged(self._stored, made)
+        ids, idf, new, place = self.ids, self.vocabulary.idf, self._new, self._place
+        new[SEQUENCE], new[TS], new[EXPIRES_AT] = sequence, ts, expires_at
+        new[TERM_START], new[ORDER_START], new[N_ORDER] = words.used, order.used, n_order
+        place[0], place[1] = x, y
         while True:
-            slot = store_message(ids.keys.layout, ids.one, self._unique_ids, stored, room, self.vocabulary.idf, new)
+            call = StoreCall(ids.keys.layout, ids.one, self._unique_ids, stored, room, idf, new, place)
+            slot: int = self._store_message(call)
             if slot != NEED_ROOM:
                 break
             ids.keys.grow(int(ids.one.starts[1]))
         words.used += n_terms
         order.used += n_order
         ids.remember_one(slot)
-        return int(slot)
+        return slot
 
     def _make_room(self) -> None:
         self._rows = with_room(self._rows, self.ids.keys.capacity)
@@ -330,7 +362,7 @@ class MessageTable:
         """Forget messages; their slots may be used again."""
         if not slots.size:
             return
-        n_terms, n_order = free_rows(self._rows, self._order_rows, slots)
+        n_terms, n_order = self._free_rows(FreeCall(self._rows, self._order_rows), slots)
         self._words.dead += n_terms
         self._order.dead += n_order
         if self._fields.any:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, Ragged, State, ranges
+from nearcast.held import unchanged
 from nearcast.model.region import Box, Circle, Region
 from nearcast.space.regions import PolygonLayout, circle_box, flat_polygon
 from nearcast.space.space import Space
@@ -87,11 +88,14 @@ class ShapePool:
     def __init__(self) -> None:
         self._points = Ragged(xs=np.float64, ys=np.float64)
         self._rings = Ragged(ring_start=np.int64)
+        self._layout: PolygonLayout | None = None
 
     @property
     def layout(self) -> PolygonLayout:
         pools = self._points.pools
-        return PolygonLayout(pools["xs"], pools["ys"], self._rings.pools["ring_start"])
+        made = PolygonLayout(pools["xs"], pools["ys"], self._rings.pools["ring_start"])
+        self._layout = unchanged(self._layout, made)
+        return self._layout
 
     def append(self, regions: RegionRows) -> Longs:
         """Add the points of these regions; returns where the rings of each start."""

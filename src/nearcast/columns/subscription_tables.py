@@ -31,6 +31,7 @@ from nearcast.columns.clauses import pack_clauses, unpack_clauses
 from nearcast.columns.fields.conditions import ConditionLayout, Conditions, file_clauses, filed_sizes
 from nearcast.columns.message_table import measured
 from nearcast.columns.regions import BOX, CIRCLE, RegionRows, ShapePool
+from nearcast.held import unchanged
 from nearcast.jit import kernel
 from nearcast.model.kinds import Kind
 from nearcast.space.regions import PolygonLayout, in_box, in_circle, in_polygon
@@ -128,11 +129,12 @@ class _Table:
         self.vocabulary = vocabulary
         self.slots = Slots()
         self._rows = np.zeros(0, dtype=dtype)
+        self._shown, self._shown_of = self._rows, self._rows  # rows in use, the same array until that changes
         self.numbers = np.zeros(0, dtype=np.int32)  # NO_SUBSCRIPTION: the slot is free
         self.conditions = Conditions(vocabulary)
 
     def __len__(self) -> int:
-        return len(self.slots)
+        return self.slots.n_taken
 
     def reweighed(self) -> None:
         """The weights of words were changed: compute what follows from them again."""
@@ -146,7 +148,9 @@ class _Table:
 
     @property
     def rows(self) -> Array:
-        return self._rows[: self.slots.capacity]
+        if self._shown_of is not self._rows or self._shown.size != self.slots.capacity:
+            self._shown, self._shown_of = self._rows[: self.slots.capacity], self._rows
+        return self._shown
 
     @property
     def used_slots(self) -> Ints:
@@ -191,7 +195,9 @@ class PointTable(_Table):
         self._weighs = kind != Kind.NEAREST
         self._half_lives: Longs = np.zeros(0, dtype=np.int64)  # nothing while nobody has one
         self._scales = np.zeros(0, dtype=SIMILAR_SCALE if kind == Kind.SIMILAR else TOPK_SCALE)
+        self._shown_scales, self._shown_scales_of = self._scales, self._scales  # as `_shown` is of rows
         self._words = Ragged(terms=np.int32, counts=np.int32) if self._weighs else Ragged(terms=np.int32)
+        self._layout: PointLayout | None = None
 
     @property
     def _given_scales(self) -> list[str]:
@@ -200,7 +206,10 @@ class PointTable(_Table):
 
     @property
     def scales(self) -> Array:
-        return self._scales[: self.slots.capacity]
+        n = min(self.slots.capacity, self._scales.size)
+        if self._shown_scales_of is not self._scales or self._shown_scales.size != n:
+            self._shown_scales, self._shown_scales_of = self._scales[:n], self._scales
+        return self._shown_scales
 
     @property
     def fades(self) -> bool:
@@ -218,7 +227,9 @@ class PointTable(_Table):
     def layout(self) -> PointLayout:
         pools = self._words.pools
         counts = pools.get("counts", _NO_COUNTS)
-        return PointLayout(self.rows, self.scales, pools["terms"], counts, self.conditions.layout)
+        made = PointLayout(self.rows, self.scales, pools["terms"], counts, self.conditions.layout)
+        self._layout = unchanged(self._layout, made)
+        return self._layout
 
     def write(
         self, given: Any, n_clauses: Ints, terms: Terms, numbers: Ints, since: int, where: pa.Array | None = None
@@ -398,10 +409,13 @@ class WithinTable(_Table):
         super().__init__(vocabulary, WITHIN)
         self._clauses = Ragged(clauses=np.int32)
         self._shapes = ShapePool()
+        self._layout: WithinLayout | None = None
 
     @property
     def layout(self) -> WithinLayout:
-        return WithinLayout(self.rows, self._clauses.pools["clauses"], self._shapes.layout, self.conditions.layout)
+        pool, shapes = self._clauses.pools["clauses"], self._shapes.layout
+        self._layout = unchanged(self._layout, WithinLayout(self.rows, pool, shapes, self.conditions.layout))
+        return self._layout
 
     def write(
         self, given: Any, n_clauses: Ints, terms: Terms, numbers: Ints, since: int, where: pa.Array | None = None

@@ -9,6 +9,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State
 from nearcast.columns.message_table import MessageTable
+from nearcast.engines.change_order import UNORDERED, order_found, rows_by_event_and_slot, take_rows
 from nearcast.jit import kernel
 from nearcast.model.kinds import Kind
 from nearcast.space.space import Space
@@ -30,6 +31,17 @@ class Changes(NamedTuple):
     def take(self, rows: Array) -> Changes:
         """Only these rows, given by number or by flags."""
         return Changes(self.events[rows], self.slots[rows], self.messages[rows], self.signs[rows], self.scores[rows])
+
+    def in_order(self, rows: Longs) -> Changes:
+        """All of them, in the order of these numbers."""
+        out = room_for_changes(rows.size)
+        take_rows(self, rows, out)
+        return out
+
+
+def room_for_changes(n: int) -> Changes:
+    """Arrays for `n` changes, to be written."""
+    return Changes._make([*(np.empty(n, np.int32) for _ in range(4)), np.empty(n)])
 
 
 _NONE = np.zeros(0, np.int32)
@@ -56,16 +68,18 @@ def net_matches(held: Changes, matched: Changes, since: Longs, sequences: Longs)
     `sequences` are those of the messages: one that was never in a result does not leave it.
     """
     counts = sequences[held.messages] > since[held.slots]
-    held, matched = _by_event_and_slot(held if counts.all() else held.take(counts)), _by_event_and_slot(matched)
+    held, matched = by_event_and_slot(held if counts.all() else held.take(counts)), by_event_and_slot(matched)
     n = held.slots.size + matched.slots.size
-    out = Changes._make([*(np.empty(n, np.int32) for _ in range(4)), np.empty(n)])
+    out = room_for_changes(n)
     n = merge_matches(held, matched, out)
     return Changes._make(column[:n] for column in out)
 
 
-def _by_event_and_slot(changes: Changes) -> Changes:
-    keys = changes.events.astype(np.int64) << 32 | changes.slots
-    return changes if (keys[1:] > keys[:-1]).all() else changes.take(np.argsort(keys))
+def by_event_and_slot(changes: Changes) -> Changes:
+    """In the order of events, then of slots; those of one subscription in an event as they are."""
+    if order_found(changes.events, changes.slots) != UNORDERED:
+        return changes
+    return changes.in_order(rows_by_event_and_slot(changes))
 
 
 @kernel

@@ -3,16 +3,23 @@
 import nearcast.spark as ns
 
 answers = ns.answers(messages, subscriptions, space=space, window=nc.Window(age=3600), shards=4, store="s3://...")
+
+Names are imported when they are first asked for: Spark starts several Python processes that only plan a stream, and
+Numba and the kernels would take a second of each.
 """
 
-from nearcast.spark.answers import answers, rejects, updates
-from nearcast.spark.frames import ANSWERS, MESSAGES, SUBSCRIPTIONS
-from nearcast.spark.match import match
-from nearcast.spark.plan import plan
-from nearcast.spark.session.configure import configure
-from nearcast.spark.shards.repartition import repartition
-from nearcast.spark.shards.sweep import sweep
-from nearcast.spark.weights import fit_weights
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nearcast.spark.answering import answers, rejects, updates
+    from nearcast.spark.frames import ANSWERS, MESSAGES, SUBSCRIPTIONS
+    from nearcast.spark.matching import match
+    from nearcast.spark.planning import plan
+    from nearcast.spark.session.configure import configure
+    from nearcast.spark.shards.repartition import repartition
+    from nearcast.spark.shards.sweep import sweep
+    from nearcast.spark.weights import fit_weights
 
 __all__ = [
     "ANSWERS",
@@ -28,3 +35,27 @@ __all__ = [
     "sweep",
     "updates",
 ]
+
+_NAMES = {
+    "answering": ("answers", "rejects", "updates"),
+    "frames": ("ANSWERS", "MESSAGES", "SUBSCRIPTIONS"),
+    "matching": ("match",),
+    "planning": ("plan",),
+    "session.configure": ("configure",),
+    "shards.repartition": ("repartition",),
+    "shards.sweep": ("sweep",),
+    "weights": ("fit_weights",),
+}
+_MODULES = {name: f"nearcast.spark.{module}" for module, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'nearcast.spark' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

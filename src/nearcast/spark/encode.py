@@ -106,7 +106,7 @@ def encode_messages(given: pa.Table, spec: Spec, allowed: tuple[str, ...] = MESS
     block = pa.table(
         [made[name].cast(kind) for name, kind in zip(schema.names, schema.types, strict=True)], schema=schema
     )
-    return Encoded([(EVERYBODY, block)] if rows.size else [], refused.table())
+    return _complete(Encoded([(EVERYBODY, block)] if rows.size else [], refused.table()), given)
 
 
 @cache
@@ -131,7 +131,14 @@ def encode_controls(given: pa.Table, spec: Spec) -> Encoded:
     for shard in np.unique(shards).tolist():
         mine = block if (shards == shard).all() else block.filter(pa.array(shards == shard))
         blocks.append((shard, mine.combine_chunks()))
-    return Encoded(blocks, refused.table())
+    return _complete(Encoded(blocks, refused.table()), given)
+
+
+def _complete(made: Encoded, given: pa.Table) -> Encoded:
+    """What became of rows, if none was lost."""
+    n = sum(block.num_rows for _, block in made.blocks) + made.refused.num_rows
+    assert n == given.num_rows, f"{given.num_rows} rows came in, {n} were taken or refused"
+    return made
 
 
 class _Refused:

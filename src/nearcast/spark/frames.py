@@ -171,6 +171,11 @@ def control_frame(subscriptions: DataFrame) -> Frame:
 
 
 def _columns(frame: str, given: DataFrame) -> dict[str, DataType]:
+    if not hasattr(given, "sparkSession"):
+        kind = type(given).__name__
+        raise InvalidInput(
+            frame, kind, "must be a DataFrame of Spark: spark.createDataFrame makes one of pandas frames"
+        )
     kinds: dict[str, DataType] = {}
     for field in given.schema.fields:
         if field.name in kinds:

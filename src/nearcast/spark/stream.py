@@ -14,6 +14,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import StructType
 
 from nearcast.errors import InvalidInput, SetupError
+from nearcast.partition.partition import shard_key
 from nearcast.spark.shards.blocks import from_bytes, to_bytes
 from nearcast.spark.shards.fanout import NOTHING, Batches, packed_controls, packed_messages, place
 from nearcast.spark.shards.steps import Block, ShardState, Step
@@ -66,7 +67,7 @@ def packed_answers(packed: DataFrame, spec: Spec, loaded: DataFrame | None = Non
             f"must be <= spark.sql.shuffle.partitions ({n_partitions}): set that for a new checkpoint; for one that is "
             "there call ns.repartition first",
         )
-    keys = F.array(*[F.lit(key) for key in shard_keys(spark, n_partitions)[: spec.shards]])
+    keys = F.array(*[F.lit(shard_key(shard, n_partitions)) for shard in range(spec.shards)])
     key = F.element_at(keys, F.col("shard") + 1).alias("key")
     initial = None
     if loaded is not None:
@@ -83,15 +84,6 @@ def packed_answers(packed: DataFrame, spec: Spec, loaded: DataFrame | None = Non
             initialState=initial,
         )
     )
-
-
-def shard_keys(spark: Any, n_partitions: int) -> list[int]:
-    """A whole number for every partition that Spark hashes to it."""
-    found: dict[int, int] = {}
-    numbers = spark.range(64 * n_partitions + 256).select("id", F.expr(f"pmod(hash(id), {n_partitions})").alias("at"))
-    for row in numbers.groupBy("at").agg(F.min("id").alias("id")).collect():
-        found[row.at] = row.id
-    return [found[partition] for partition in range(n_partitions)]
 
 
 class Shards(StatefulProcessor):

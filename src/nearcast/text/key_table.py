@@ -60,18 +60,16 @@ class Keys:
         """No keys, with room for this many and their bytes."""
         counters = np.zeros(N_COUNTERS, np.int64)
         counters[NEXT_FREE] = -1
-        self._slots: Starts = np.full(max(LEAST_SLOTS, 1 << (n_keys * 4 // 3).bit_length()), EMPTY, np.int64)
-        self._entries: npt.NDArray[np.void] = np.zeros(n_keys, ENTRY)
-        self._arena: Bytes = np.zeros(n_bytes, np.uint8)
-        self._counters: Starts = counters
+        slots: Starts = np.full(max(LEAST_SLOTS, 1 << (n_keys * 4 // 3).bit_length()), EMPTY, np.int64)
+        self._layout = KeysLayout(slots, np.zeros(n_keys, ENTRY), np.zeros(n_bytes, np.uint8), counters)
 
     def __len__(self) -> int:
-        return int(self._counters[LIVE])
+        return int(self._layout.counters[LIVE])
 
     @property
     def capacity(self) -> int:
         """One past the largest number ever given."""
-        return int(self._counters[CAPACITY])
+        return int(self._layout.counters[CAPACITY])
 
     @property
     def nbytes(self) -> int:
@@ -81,7 +79,7 @@ class Keys:
     @property
     def layout(self) -> KeysLayout:
         """The arrays, for kernels; ask again after every call that adds or frees."""
-        return KeysLayout(self._slots, self._entries, self._arena, self._counters)
+        return self._layout
 
     def find_one(self, data: Bytes, n_bytes: int) -> int:
         """The number of the key that the first bytes of `data` are, or -1."""
@@ -126,14 +124,14 @@ class Keys:
         """Free keys; each number must be in use, and may be given again from now on."""
         freed = free_many(self.layout, numbers)
         assert freed == len(numbers), "freed a number that holds no key"
-        dead = int(self._counters[ARENA_DEAD])
+        dead = int(self._layout.counters[ARENA_DEAD])
         # A compaction walks all numbers: asking for a dead byte per number keeps its cost in step with the frees.
-        if dead > max(int(self._counters[ARENA_END]) // 2, LEAST_DEAD, self.capacity):
+        if dead > max(int(self._layout.counters[ARENA_END]) // 2, LEAST_DEAD, self.capacity):
             self._compact()
 
     def take(self, numbers: Numbers) -> tuple[Bytes, Starts]:
         """The bytes of the keys of `numbers`, and where each starts."""
-        lengths = self._entries["length"][numbers]
+        lengths = self._layout.entries["length"][numbers]
         assert numbers.size == 0 or lengths.min() >= 0, "read a number that holds no key"
         starts = np.zeros(len(numbers) + 1, np.int64)
         np.cumsum(lengths, out=starts[1:])
@@ -147,22 +145,20 @@ class Keys:
 
     def numbers(self) -> Numbers:
         """The numbers in use, ascending."""
-        return np.flatnonzero(self._entries["length"][: self.capacity] != FREE).astype(np.int32)
+        return np.flatnonzero(self._layout.entries["length"][: self.capacity] != FREE).astype(np.int32)
 
     def state(self) -> State:
         """All there is to keep, as arrays; they are views, good until the next change."""
         return {
-            "slots": self._slots,
-            "entries": self._entries[: self.capacity],
-            "arena": self._arena[: self._counters[ARENA_END]],
-            "counters": self._counters,
+            "slots": self._layout.slots,
+            "entries": self._layout.entries[: self.capacity],
+            "arena": self._layout.arena[: self._layout.counters[ARENA_END]],
+            "counters": self._layout.counters,
         }
 
     def load(self, state: Mapping[str, Any]) -> Self:
         """Become what `state` describes. Its arrays are taken over, not copied, and will be written to."""
-        self._slots, self._entries, self._arena, self._counters = (
-            np.asarray(state[name]) for name in ("slots", "entries", "arena", "counters")
-        )
+        self._layout = KeysLayout(*(np.asarray(state[name]) for name in KeysLayout._fields))
         return self
 
     def grow(self, n_bytes: int) -> None:
@@ -172,30 +168,30 @@ class Keys:
 
     def _grow_slots(self) -> None:
         """Make room for one more key that can be found, by doubling if there is none."""
-        if 4 * (self._counters[HASHED] + 1) > 3 * self._slots.size:
-            larger = np.full(2 * self._slots.size, EMPTY, np.int64)
-            refile(self._slots, larger)
-            self._slots = larger
+        if 4 * (self._layout.counters[HASHED] + 1) > 3 * self._layout.slots.size:
+            larger = np.full(2 * self._layout.slots.size, EMPTY, np.int64)
+            refile(self._layout.slots, larger)
+            self._layout = self._layout._replace(slots=larger)
 
     def _grow_entries(self, n_keys: int, n_bytes: int) -> None:
         """Make room for more keys of this many bytes together, by doubling what is short."""
-        counters = self._counters
+        counters = self._layout.counters
         need = int(counters[LIVE]) + n_keys
-        if need > self._entries.size:
+        if need > self._layout.entries.size:
             assert need < 2**31, "numbers are int32"
-            self._entries = _doubled(self._entries, need)
+            self._layout = self._layout._replace(entries=_doubled(self._layout.entries, need))
         need = int(counters[ARENA_END]) + n_bytes
-        if need > self._arena.size:
-            self._arena = _doubled(self._arena, need)
+        if need > self._layout.arena.size:
+            self._layout = self._layout._replace(arena=_doubled(self._layout.arena, need))
 
     def _compact(self) -> None:
         """Write the live keys to a new arena, side by side in the order of their numbers."""
         numbers = self.numbers()
         data, starts = self.take(numbers)
-        self._arena = data
-        self._entries["start"][numbers] = starts[:-1]
-        self._counters[ARENA_END] = len(data)
-        self._counters[ARENA_DEAD] = 0
+        self._layout = self._layout._replace(arena=data)
+        self._layout.entries["start"][numbers] = starts[:-1]
+        self._layout.counters[ARENA_END] = len(data)
+        self._layout.counters[ARENA_DEAD] = 0
 
 
 def _doubled(array: npt.NDArray[Any], least: int) -> npt.NDArray[Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from nearcast.jit import kernel
 from nearcast.text.key_kernels import UNKNOWN, KeysLayout, find_many
-from nearcast.text.one_text import OneText, TextRoom
+from nearcast.text.one_text import TextRoom
 from nearcast.text.vocabulary import head_of, sort_row
-from nearcast.text.words import ALL_DONE, FOLD_TABLE, N_WORDS, FoldTable, Words, split_many
+from nearcast.text.words import ALL_DONE, N_WORDS, FoldTable, Words, split_many
 
 _FAILED = -1
 
@@ -34,14 +34,3 @@ def encode_known(table: FoldTable, keys: KeysLayout, room: TextRoom) -> int:
             room.terms[n], room.repeats[n] = room.terms[i], 1
             n += 1
     return n
-
-
-class KnownText(OneText):
-    """Encodes texts of which only known words matter."""
-
-    def encode_known(self, text: str) -> tuple[int, int] | None:
-        """Write the terms of known words to `room`: no order of words, and how many terms; None if it cannot."""
-        if not self._hold(text):
-            return None
-        n = encode_known(FOLD_TABLE, self._vocabulary.keys.layout, self.room)
-        return None if n < 0 else (0, int(n))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.held import unchanged
 from nearcast.jit import kernel
 from nearcast.text.key_kernels import BLOCK, KeysLayout, Numbers, add_many
 from nearcast.text.strings import Bytes, Starts
@@ -56,12 +57,22 @@ def encode_text(table: FoldTable, keys: KeysLayout, idf: npt.NDArray[np.float64]
     return distinct
 
 
+class TextCall(NamedTuple):
+    """All that `encode_text` reads and writes."""
+
+    table: FoldTable
+    keys: KeysLayout
+    idf: npt.NDArray[np.float64]
+    room: TextRoom
+
+
 class OneText:
-    """Encodes one text after another for a vocabulary with the plain rule."""
+    """One text after another that kernels encode, for a vocabulary with the plain rule."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._bytes = bytearray(MOST_BYTES)
+        self._call: TextCall | None = None
         words = Words(np.empty(_ROOM, np.uint8), np.zeros(_ROOM, np.int64), np.zeros(2, np.int64))
         most = MOST_BYTES * EXPANSION
         self.room = TextRoom(
@@ -70,8 +81,8 @@ class OneText:
             np.zeros(most, np.int32), np.zeros(most, np.int32), np.zeros(2, np.int64), np.zeros(3, np.int64),
         )  # fmt: skip
 
-    def _hold(self, text: str) -> bool:
-        """Write the bytes of a text to `room`; False if there is no room for them."""
+    def hold(self, text: str) -> bool:
+        """Write the bytes of a text to `room`; False if there is no room for them, and it takes the way of columns."""
         if len(text) > MOST_BYTES:
             return False
         raw = text.encode()
@@ -82,15 +93,14 @@ class OneText:
         self.room.starts[1] = n_bytes
         return True
 
-    def encode(self, text: str) -> tuple[int, int] | None:
-        """Write the terms of a text to `room`: how many words there are, and distinct ones; None if it cannot."""
-        if not self._hold(text):
-            return None
-        room, vocabulary = self.room, self._vocabulary
-        n_distinct = encode_text(FOLD_TABLE, vocabulary.keys.layout, vocabulary.idf, room)
-        if n_distinct < 0:
-            return None
-        n = int(room.counts[N_IN_ORDER])
-        if room.counts[N_NEW]:
-            vocabulary.weigh_new(room.in_order[:n])
-        return n, n_distinct
+    @property
+    def call(self) -> TextCall:
+        """What kernels encode the text with that is held."""
+        vocabulary = self._vocabulary
+        made = TextCall(FOLD_TABLE, vocabulary.keys.layout, vocabulary.idf, self.room)
+        self._call = unchanged(self._call, made)
+        return self._call
+
+    def weigh_new(self) -> None:
+        """The text that was encoded has words without a weight."""
+        self._vocabulary.weigh_new(self.room.in_order[: self.room.counts[N_IN_ORDER]])

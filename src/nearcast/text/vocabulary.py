@@ -116,6 +116,7 @@ class Vocabulary:
         self.keys = Keys()
         self.patterns = Patterns(self.keys, self.enter)
         self._idf: npt.NDArray[np.float64] = np.zeros(0)  # NaN: not a word now
+        self._shown, self._shown_of = self._idf, self._idf  # the part of it that has terms, the same until it changes
         self._new: list[Numbers] | None = None  # terms given out since a `trial` began
 
     def __len__(self) -> int:
@@ -124,7 +125,10 @@ class Vocabulary:
     @property
     def idf(self) -> npt.NDArray[np.float64]:
         """float64[capacity]: the weight of every term; ask again after every `encode`."""
-        return self._idf[: self.keys.capacity]
+        capacity = self.keys.capacity
+        if self._shown_of is not self._idf or self._shown.size != capacity:
+            self._shown, self._shown_of = self._idf[:capacity], self._idf
+        return self._shown
 
     @property
     def capacity(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.times import FOREVER
+from nearcast.held import unchanged
 from nearcast.jit import kernel
 
 UNLIMITED = 2**62  # a count, age or max_ahead that never limits anything
@@ -107,13 +108,15 @@ class ExpiryHeap:
         self._serials = np.zeros(0, dtype=np.int64)
         self._slots = np.zeros(0, dtype=np.int32)
         self._size = np.zeros(1, dtype=np.int64)
+        self._layout: HeapLayout | None = None
 
     def __len__(self) -> int:
         return int(self._size[0])
 
     @property
     def layout(self) -> HeapLayout:
-        return HeapLayout(self._times, self._serials, self._slots, self._size)
+        self._layout = unchanged(self._layout, HeapLayout(self._times, self._serials, self._slots, self._size))
+        return self._layout
 
     def make_room(self, n: int) -> None:
         """Make room for `n` more entries."""

@@ -13,14 +13,17 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.columns.decode_messages import MessageBatch, encode_batch
-from nearcast.columns.ids import group_ids
+from nearcast.columns.ids import OneKey, group_ids
 from nearcast.columns.message_table import MessageLayout, MessageTable
 from nearcast.columns.times import FOREVER, MISSING
+from nearcast.held import HeldCall, opened
 from nearcast.jit import allocating, kernel
 from nearcast.model.message import Message
 from nearcast.space.space import Space
+from nearcast.text.key_kernels import KeysLayout, find_one
+from nearcast.text.one_text import N_NEW, TextCall, encode_text
 from nearcast.text.vocabulary import Vocabulary
-from nearcast.window.expiries import TAIL, UNLIMITED, CountQueue, ExpiryHeap, expire_steps, queued
+from nearcast.window.expiries import TAIL, UNLIMITED, CountQueue, ExpiryHeap, HeapLayout, expire_steps, queued
 from nearcast.window.index.index import MessageIndex
 from nearcast.window.window import Limits, Window, is_live
 
@@ -28,6 +31,7 @@ NOBODY = -1  # no message arrives in this event
 UNSET = MISSING  # the clock before the first `ts`
 
 ADMITTED, LATE, DUPLICATE, TOO_FAR_AHEAD = range(4)
+ELSEWHERE = -1  # of a message that comes alone: it takes the way of batches
 
 
 class GivenRows(NamedTuple):
@@ -64,6 +68,12 @@ class Steps(NamedTuple):
     expired: Ints  # int32[]: slots that leave in each event
     withdrawn: Ints  # int32[n]: slot of the message that is withdrawn, or NOBODY; nothing if none can be
 
+    @property
+    def n_arrivals(self) -> int:
+        """In how many of these events a message arrives."""
+        arrivals = self.arrivals
+        return int(arrivals[0] >= 0) if arrivals.size == 1 else int(np.count_nonzero(arrivals >= 0))
+
     def of_withdrawn(self) -> Steps:
         """The same events as if what is withdrawn arrived, so that those who match it are found as for an arrival."""
         return self._replace(arrivals=self.withdrawn)
@@ -93,10 +103,61 @@ def arrive(ts: int, expires: int, limits: Limits, clock: int) -> Arrival:
     return Arrival(LATE if ends <= now else ADMITTED, at, ends, now)
 
 
+class ReceiveCall(NamedTuple):
+    """A message that comes alone, and what decides about it."""
+
+    text: TextCall  # what it says
+    ids: KeysLayout
+    key: OneKey  # its id
+    rows: Array  # MESSAGE[]
+    limits: Limits
+    out: Longs  # int64[4]: its time, when it expires, the clock after it, and what it withdraws
+
+
 @kernel
-def lives(rows: Array, slot: int, last: int, clock: int, newest: int) -> Any:
-    """Does the message in a slot live?"""
-    return is_live(rows[slot], last, clock, newest)
+def receive(held: Any, ts: int, expires: int, last: int, clock: int, updates: bool) -> Any:
+    """Decide about a single message, a `Held` call, and encode its text.
+
+    Returns how many words have no weight yet, or ELSEWHERE if it must take the way of batches.
+    """
+    call = opened(held)
+    arrival = arrive(ts, expires, call.limits, clock)
+    withdrawn: Any = NOBODY
+    if arrival.status != ADMITTED:
+        return ELSEWHERE
+    if call.limits.unique_ids:
+        found = find_one(call.ids, call.key.data, 0, call.key.starts[1])
+        then = clock if updates else arrival.clock
+        if found >= 0 and is_live(call.rows[found], last, then, call.limits.newest):
+            if not updates:
+                return ELSEWHERE
+            withdrawn = found
+    if encode_text(call.text.table, call.text.keys, call.text.idf, call.text.room) < 0:
+        return ELSEWHERE
+    out = call.out
+    out[0], out[1], out[2], out[3] = arrival.ts, arrival.expires_at, arrival.clock, withdrawn
+    return call.text.room.counts[N_NEW]
+
+
+class ExpireCall(NamedTuple):
+    """Events, and what tells who leaves in them."""
+
+    rows: Array  # MESSAGE[]
+    steps: Steps
+    expired: Ints  # int32[]: out, instead of those of the steps
+    queue: CountQueue
+    heap: HeapLayout
+
+
+@kernel
+def expire_held(held: Any, count: int, last: int) -> None:
+    """`expire_steps` for a `Held` call."""
+    call = opened(held)
+    given = call.steps
+    steps = Steps(
+        given.rows, given.arrivals, given.lasts, given.clocks, given.expired_start, call.expired, given.withdrawn
+    )
+    expire_steps(call.rows, steps, count, last, call.queue, call.heap)
 
 
 _NO_SLOTS: Ints = np.zeros(0, dtype=np.int32)
@@ -171,6 +232,10 @@ class LiveMessages:
         self._expiries = ExpiryHeap()
         self._expired = np.zeros(0, dtype=np.int32)  # scratch
         self._one = one_step()
+        self._one_published = self._one._replace(withdrawn=_NO_SLOTS)
+        self._received = np.zeros(4, dtype=np.int64)
+        self._receive: HeldCall[ReceiveCall] = HeldCall(receive)
+        self._expire: HeldCall[ExpireCall] = HeldCall(expire_held)
         self._takes_one = vocabulary.analysis.analyzer.is_plain
 
     def decide(self, batch: MessageBatch, updates: bool = False) -> Admission:
@@ -238,27 +303,25 @@ class LiveMessages:
         text, table = message.text, self.table
         if text is None or message.fields or not self._takes_one or table.ids.type is None:
             return None
-        ts = MISSING if message.ts is None else message.ts
-        arrival = arrive(ts, FOREVER if message.expires is None else message.expires, self.limits, self.clock)
-        if arrival.status != ADMITTED or not table.ids.spell(message.id):
+        ids, one_text = table.ids, table.one_text
+        if not ids.spell(message.id) or not one_text.hold(text):
             return None
-        withdrawn = NOBODY
-        if self.limits.unique_ids:
-            found = table.ids.find_spelled()
-            then = self.clock if updates else arrival.clock
-            if found >= 0 and lives(table.rows, found, self.last, then, self.limits.newest):
-                if not updates:
-                    return None
-                withdrawn = found
-        if table.one_text.encode(text) is None:
+        ts, expires = message.ts, message.expires
+        call = ReceiveCall(one_text.call, ids.keys.layout, ids.one, table.rows, self.limits, self._received)
+        ts, expires = MISSING if ts is None else ts, FOREVER if expires is None else expires
+        n_new = self._receive(call, ts, expires, self.last, self.clock, updates)
+        if n_new == ELSEWHERE:
             return None
+        if n_new:
+            one_text.weigh_new()
+        at, expires_at, clock, withdrawn = self._received.tolist()
         last, step = self.last + 1, self._one
-        slot = table.store_one(message.lon, message.lat, last, arrival.ts, arrival.expires_at)
-        step.arrivals[0], step.lasts[0], step.clocks[0] = slot, last, arrival.clock
+        slot = table.store_one(message.lon, message.lat, last, at, expires_at)
+        step.arrivals[0], step.lasts[0], step.clocks[0] = slot, last, clock
         if self.window is not None:
             self.index.add(table.layout, self.vocabulary.idf, step.arrivals)
         if not updates:
-            return self._steps_of(step._replace(withdrawn=_NO_SLOTS))
+            return self._steps_of(self._one_published)
         step.withdrawn[0] = withdrawn
         self._withdraw(step.withdrawn, step.lasts)
         return self._steps_of(step)
@@ -274,10 +337,10 @@ class LiveMessages:
 
     def retract(self, slot: int) -> Steps:
         """A live message is withdrawn; `release` must follow."""
-        slots = np.array([slot], dtype=np.int32)
-        lasts, clocks = np.array([self.last]), np.array([self.clock])
-        self._withdraw(slots, lasts)
-        return self._steps(np.zeros(1, np.int64), np.full(1, NOBODY, np.int32), lasts, clocks, slots)
+        step = self._one
+        step.arrivals[0], step.withdrawn[0], step.lasts[0], step.clocks[0] = NOBODY, slot, self.last, self.clock
+        self._withdraw(step.withdrawn, step.lasts)
+        return self._steps_of(step)
 
     def advance(self, ts: int) -> Steps:
         """A step of the clock; backwards it does nothing."""
@@ -299,15 +362,19 @@ class LiveMessages:
             return steps._replace(expired=_NO_SLOTS)
         if self.window is not None:
             self._make_room(n)
-            steps = steps._replace(expired=self._expired)
-            expire_steps(self.table.rows, steps, self.limits.newest, self.last, self._queue, self._expiries.layout)
+            call = ExpireCall(self.table.rows, steps, self._expired, self._queue, self._expiries.layout)
+            self._expire(call, self.limits.newest, self.last)
         self.last, self.clock = int(steps.lasts[-1]), int(steps.clocks[-1])
-        return steps._replace(expired=self._expired[: steps.expired_start[-1]].copy())
+        n_expired = steps.expired_start[-1]
+        if not n_expired and steps.expired is _NO_SLOTS:
+            return steps
+        return steps._replace(expired=self._expired[:n_expired].copy() if n_expired else _NO_SLOTS)
 
     def _make_room(self, n: int) -> None:
         """Make room for `n` events: expiries, heap and queue."""
-        self._expired = with_room(self._expired, len(self.table) + n)
-        if len(self._expiries) > 2 * len(self.table) + 1024:
+        n_live = len(self.table)
+        self._expired = with_room(self._expired, n_live + n)
+        if len(self._expiries) > 2 * n_live + 1024:
             sequences = self.table.rows["sequence"]
             self._expiries.keep(lambda serials, slots: sequences[slots] == serials)
         self._expiries.make_room(n)

@@ -8,17 +8,59 @@ all engines have seen it.
 from __future__ import annotations
 
 from collections.abc import Sized
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from nearcast.columns.arena import Ints
+from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.ids import IdColumn, Ids
 from nearcast.columns.message_table import MESSAGE, ORDER, MessageLayout, MessageTable, measured
 from nearcast.columns.times import FOREVER, MISSING
+from nearcast.held import HeldCall, opened
+from nearcast.jit import kernel
 from nearcast.model.message import Message
-from nearcast.text.known_text import KnownText
-from nearcast.window.live import ADMITTED, Arrival, LiveMessages, Steps, arrive, one_step
+from nearcast.text.known_text import encode_known
+from nearcast.text.one_text import N_IN_ORDER, N_NEW, TextCall, encode_text
+from nearcast.window.live import ADMITTED, ELSEWHERE, LiveMessages, Steps, arrive, one_step
+from nearcast.window.window import Limits
+
+
+class PassCall(NamedTuple):
+    """The one message: what it says, and its row."""
+
+    text: TextCall
+    limits: Limits
+    rows: Array  # MESSAGE[1]
+    order_rows: Array  # ORDER[1]
+    lasts: Longs  # int64[1]: out: newest sequence after it
+    clocks: Longs  # int64[1]: out: clock after it
+
+
+@kernel
+def write_message(held: Any, x: float, y: float, ts: int, expires: int, last: int, clock: int, knows_all: bool) -> int:
+    """Write the row of a message, of which all words matter or only those that have terms already.
+
+    Returns how many words have no weight yet, or ELSEWHERE, with no row written, if it must be stored.
+    """
+    call = opened(held)
+    arrival = arrive(ts, expires, call.limits, clock)
+    if arrival.status != ADMITTED:
+        return ELSEWHERE
+    text, n_words, n_new = call.text, 0, 0
+    if knows_all:
+        n_terms = encode_text(text.table, text.keys, text.idf, text.room)
+        n_words, n_new = text.room.counts[N_IN_ORDER], text.room.counts[N_NEW]
+    else:
+        n_terms = encode_known(text.table, text.keys, text.room)
+    if n_terms < 0:
+        return ELSEWHERE
+    call.lasts[0], call.clocks[0] = last + 1, arrival.clock
+    row, order = call.rows[0], call.order_rows[0]
+    row.sequence, row.x, row.y, row.ts, row.expires_at = last + 1, x, y, arrival.ts, arrival.expires_at
+    row.withdrawn_by, row.norm, row.weight, row.term_start, row.n_terms = FOREVER, 0.0, 0.0, 0, n_terms
+    order.start, order.n = 0, n_words
+    return n_new
 
 
 class PassingId:
@@ -52,27 +94,23 @@ class PassingTable(MessageTable):
 
     def __init__(self, stored: MessageTable) -> None:
         super().__init__(stored.vocabulary, unique_ids=False)
-        self.text, self.ids = KnownText(stored.vocabulary), PassingId(stored.ids)  # type: ignore[assignment]
-        room = self.text.room
+        self.ids = PassingId(stored.ids)  # type: ignore[assignment]
+        room = self.one_text.room
         self._rows, self._order_rows = np.zeros(1, MESSAGE), np.zeros(1, ORDER)
         self._words.pools = {"terms": room.terms, "counts": room.repeats}
         self._order.pools = {"order": room.in_order}
-        self._layout = super().layout
+        self._held_layout = super().layout
 
     def __len__(self) -> int:
         return 1
 
     @property
     def layout(self) -> MessageLayout:
-        return self._layout
+        return self._held_layout
 
-    def hold(self, message: Message, sequence: int, arrival: Arrival, n_words: int, n_terms: int) -> None:
-        """Be the table of this message, whose text was just encoded."""
-        self.ids.value = message.id  # type: ignore[method-assign,assignment]
-        self._rows[0] = (
-            sequence, message.lon, message.lat, arrival.ts, arrival.expires_at, FOREVER, 0.0, 0.0, 0, n_terms,
-        )  # fmt: skip
-        self._order_rows[0] = (0, n_words)
+    def call(self, limits: Limits, step: Steps) -> PassCall:
+        """What a kernel writes the message with, whose text is held."""
+        return PassCall(self.one_text.call, limits, self._rows, self._order_rows, step.lasts, step.clocks)
 
     def weigh(self) -> None:
         """Compute what scores need."""
@@ -89,6 +127,7 @@ class Passing:
         self._table = PassingTable(live.table)
         self._takes_any = live.window is None and live.vocabulary.analysis.analyzer.is_plain
         self._step = one_step()._replace(withdrawn=np.zeros(0, np.int32))
+        self._write: HeldCall[PassCall] = HeldCall(write_message)
 
     def admit(self, message: Message) -> Steps | None:
         """Take in a message; None, and nothing has happened, if it must be stored.
@@ -101,20 +140,22 @@ class Passing:
             return None
         if self._stored.ids.type is None:
             return None
+        table, step, weighs = self._table, self._step, len(self._scorers) > 0
+        if not table.one_text.hold(text):
+            return None
         ts, expires = MISSING if message.ts is None else message.ts, message.expires
-        arrival = arrive(ts, FOREVER if expires is None else expires, live.limits, live.clock)
-        if arrival.status != ADMITTED:
+        n_new = self._write(
+            table.call(live.limits, step), message.lon, message.lat, ts, FOREVER if expires is None else expires,
+            live.last, live.clock, weighs or len(live.vocabulary.patterns) > 0,
+        )  # fmt: skip
+        if n_new == ELSEWHERE:
             return None
-        words, weighs = self._table.text, len(self._scorers) > 0
-        counts = words.encode(text) if weighs or len(live.vocabulary.patterns) else words.encode_known(text)
-        if counts is None:
-            return None
-        self._table.hold(message, live.last + 1, arrival, *counts)
+        if n_new:
+            table.one_text.weigh_new()
         if weighs:
-            self._table.weigh()
-        live.last, live.clock, live.table = live.last + 1, arrival.clock, self._table
-        step = self._step
-        step.lasts[0], step.clocks[0] = live.last, live.clock
+            table.weigh()
+        table.ids.value = message.id  # type: ignore[method-assign,assignment]
+        live.last, live.clock, live.table = live.last + 1, int(step.clocks[0]), table
         return step
 
     def end(self) -> bool:

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from nearcast.columns.message_table import MessageTable
 from nearcast.window.index.index import MessageIndex
 from nearcast.window.live import LiveMessages
+from nearcast.window.window import Limits, Window
 
 
 class LiveReader:
-    """The live messages as they are, but for the scratch of the index, of which every reader has its own."""
+    """What engines ask of the live messages: all as it is, but for an index with scratch of the reader's own."""
 
     def __init__(self, live: LiveMessages) -> None:
         self._live = live
         self._index = MessageIndex(live.index.space)
+        self.window: Window | None = live.window
+        self.limits: Limits = live.limits
+        self.table: MessageTable = live.table
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._live, name)
+    @property
+    def last(self) -> int:
+        """The sequence of the latest message."""
+        return self._live.last
+
+    @property
+    def clock(self) -> int:
+        """The time that it is."""
+        return self._live.clock
+
+    @property
+    def withdraws(self) -> bool:
+        """Has a message been updated or retracted?"""
+        return self._live.withdraws
 
     @property
     def index(self) -> MessageIndex:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from contract.contenders import Town
 
@@ -76,6 +78,43 @@ def test_broad_subscriptions_are_refused_with_the_estimate(tmp_path: Path) -> No
         assert [(reject.row, reject.field) for reject in updates.rejects] == [(0, "query"), (2, "query")]
         assert one.subscription_ids.to_pylist() == ["early", "b"]
         one.check()
+
+
+@pytest.mark.parametrize("as_table", [False, True])
+def test_moves_that_make_a_subscription_too_broad_are_refused_with_the_estimate(as_table: bool) -> None:
+    """Also if it was registered without looking back; what others match does not depend on their place."""
+    broker = nc.Broker(nc.Space((0, 0, 10, 10), metric="euclidean"), nc.Window(count=200), max_matches_per_hour=60)
+    broker.publish([nc.Message(n, 1 + n % 2 * 6, 1 + n % 2 * 6, "ramen", ts=30_000 * n) for n in range(121)])
+    broker.subscribe("box", nc.Within(nc.Box(5, 5, 9, 9), "ramen", backfill=False))
+    broker.subscribe("like", nc.Similar(9.9, 9.9, "ramen", delta=0.5, tau=0.8))
+    with pytest.raises(nc.InvalidInput, match=r"query must match at most 60 messages an hour"):
+        broker.subscribe("all", nc.Nearest(1, 1, "ramen", k=1))
+    broker.subscribe("top", nc.TopK(1, 1, "soba", k=1))
+    told = r"move must match at most 60 messages an hour, by what is live now, got '121 an hour \(121 matches\)'"
+    with pytest.raises(nc.InvalidInput, match=told):
+        broker.move("box", region=nc.Box(0, 0, 9, 9))
+    with pytest.raises(nc.InvalidInput, match=told):
+        broker.move("like", lon=4, lat=4)
+    assert broker.subscription("box").query.region == nc.Box(5, 5, 9, 9)
+    rows: Any = [
+        {"id": "box", "region": [0, 0, 9, 9]},
+        {"id": "nobody", "lon": 1, "lat": 1},
+        {"id": "top", "lon": 2, "lat": 2},
+        {"id": "like", "lon": 4, "lat": 4},
+        {"id": "box", "region": [6, 6, 9, 9]},
+    ]
+    if as_table:
+        sides = ("min_lon", "min_lat", "max_lon", "max_lat")
+        boxes = [dict(zip(sides, row.pop("region"), strict=True)) if "region" in row else {} for row in rows]
+        empty = dict.fromkeys(("id", "lon", "lat", *sides))
+        rows = pa.Table.from_pylist([{**empty, **row, **box} for row, box in zip(rows, boxes, strict=True)])
+    rejects = broker.move_many(rows).rejects
+    assert [(reject.row, reject.field) for reject in rejects] == [(0, "move"), (1, "id"), (3, "move")]
+    assert "got '121 an hour" in rejects[0].reason
+    assert broker.subscription("box").query.region == nc.Box(6, 6, 9, 9)
+    assert broker.subscription("top").query.lon == 2
+    assert broker.subscription("like").query.lon == 9.9
+    broker.check()
 
 
 def test_limits_that_cannot_be() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -14,10 +15,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from nearcast.errors import SetupError
 from nearcast.spark.run.file_rows import SIDES, IdTypes
-from nearcast.spark.run.file_source import PieceReader, stream_frames
 from nearcast.spark.run.file_source import rows_of as file_rows
+from nearcast.spark.run.file_source import stream_frames
 from nearcast.spark.run.files import Input, find_files
 from nearcast.spark.run.intake import Intakes, Part, cuts_of, dealt, parts_of, read_part, write_runs
+from nearcast.spark.run.piece_source import BOTH, PieceReader
 from nearcast.spark.shards.store import Store
 
 IDS = IdTypes("bigint", "string")
@@ -92,18 +94,16 @@ def test_sorted_files_give_pieces_of_the_size_asked_for(tmp_path: Path) -> None:
     assert len(pieces_of(tmp_path / "same", tmp_path / "other", 20, 10)) == 1
 
 
-def reader(store: Path, side: str, turn: Path, follow: list[Input] | None = None) -> PieceReader:
-    given = {"store": store.as_uri(), "side": side, "turn": str(turn), "tasks": "3"}
+def reader(store: Path, side: str, turn: Path, follow: list[Input] | None = None, awaited: int = 0) -> PieceReader:
+    given = {"store": store.as_uri(), "side": side, "turn": str(turn), "tasks": "3", "awaited": str(awaited)}
     return PieceReader({**given, "follow": json.dumps(follow or []), "without": "[]"})
 
 
 def rows_of(made: PieceReader, start: dict[str, int], end: dict[str, int]) -> list[Any]:
-    names = [
-        row["part"] for part in made.partitions(start, end) for batch in made.read(part) for row in batch.to_pylist()
-    ]
+    names = [row for part in made.partitions(start, end) for batch in made.read(part) for row in batch.to_pylist()]
     ids = IdTypes("bigint", "string")
-    tables = [table for name in names for table in file_rows(name, made.side, ids, made.uri)]
-    return sorted(row["id"] for table in tables for row in table.to_pylist())
+    tables = [table for name in names for table in file_rows(name["part"], name["side"], ids, made.uri)]
+    return sorted((row["id"] for table in tables for row in table.to_pylist()), key=str)
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
@@ -151,6 +151,20 @@ def test_two_sources_go_forward_together_whoever_is_asked_first(tmp_path: Path) 
     last.prepareForTriggerAvailableNow()
     assert last.latestOffset(at, ReadMaxRows(1)) == at
     assert last.partitions(at, at) == []
+
+
+def test_a_source_of_both_frames_waits_for_an_intake_that_is_under_way(tmp_path: Path) -> None:
+    folder, store = tmp_path / "in", tmp_path / "store"
+    write(folder / "a.jsonl", [message(1, 1), message(2, 2), control(3, 1)])
+    waiting = threading.Timer(0.1, pieces_of, (folder, store, 10, 10))
+    waiting.start()
+    made = reader(store, BOTH, tmp_path / "turn", awaited=1)
+    assert made.latestOffset({"piece": 0}, ReadMaxRows(10)) == {"piece": 1}
+    assert rows_of(made, {"piece": 0}, {"piece": 1}) == [1, 2, "s3"]
+    waiting.join()
+    (tmp_path / "given-up").touch()
+    with pytest.raises(SetupError, match="could not be sorted"):
+        reader(store, BOTH, tmp_path / "turn", awaited=2).latestOffset({"piece": 1}, ReadMaxRows(10))
 
 
 def test_new_files_are_taken_oldest_first_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

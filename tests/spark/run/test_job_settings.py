@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from nearcast.errors import InvalidInput
+from nearcast.errors import InvalidInput, SetupError
 from nearcast.spark.run.files import Input
-from nearcast.spark.run.job import Options
-from nearcast.spark.run.job_settings import VERSION, settle
+from nearcast.spark.run.job import Options, cause
+from nearcast.spark.run.job_settings import VERSION, Settings, settle
+from nearcast.spark.run.totals import Record
 
 
 def settled(folder: Path, **others: int) -> int:
@@ -53,3 +54,35 @@ def test_updates_without_their_checkpoint_are_not_added_to(tmp_path: Path) -> No
     (tmp_path / "out" / "updates" / "part-1").touch()
     with pytest.raises(InvalidInput, match="must be an empty folder, or have the checkpoint"):
         settled(tmp_path)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"\x00\xff" * 40, b'{"counts": {}}'])
+def test_totals_and_weights_that_are_damaged_are_named(tmp_path: Path, damage: bytes) -> None:
+    Record(tmp_path).add(0, [])
+    (tmp_path / "0.json").write_bytes(damage)
+    with pytest.raises(SetupError, match=r"0\.json is damaged .* another --out"):
+        Record(tmp_path).last()
+    (tmp_path / "weights.arrow").write_bytes(damage)
+    options = Options((), tmp_path / "out", corpus=(Input("c.jsonl", "corpus"),))
+    with pytest.raises(InvalidInput, match=r"has a weights\.arrow that is damaged"):
+        Settings(1, 1).weights(None, options, tmp_path / "weights.arrow")  # type: ignore[arg-type]
+
+
+OURS = "nearcast.errors.SetupError: a is not there"
+STOPPED = "[STREAM_FAILED] Query [id = 1] terminated with exception: no worker. SQLSTATE: XXKST"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["x: y", OURS, "ValueError: b"], OURS),
+        (
+            ["py4j.protocol.Py4JJavaError: an error", "\tat x", "Caused by: java.io.IOException: cut"],
+            "IOException: cut",
+        ),
+        ([STOPPED, "Thread State: RUNNABLE"], "no worker."),
+        ([], "no reason given"),
+    ],
+)
+def test_the_line_that_says_what_went_wrong_is_told(lines: list[str], said: str) -> None:
+    assert cause("\n".join(lines)).endswith(said)

@@ -155,6 +155,38 @@ def test_the_one_segment_is_kept_until_the_next_change(monkeypatch):  # type: ig
     assert fast.for_many(1, stored, IDF) is fast
 
 
+def _held(value: object, path: str = "") -> Iterator[tuple[str, bytes]]:
+    """Every array and number that an object holds, by where it is."""
+    if isinstance(value, np.ndarray | int | float):
+        yield path, np.asarray(value).tobytes()
+    elif isinstance(value, tuple | list):
+        for n, each in enumerate(value):
+            yield from _held(each, f"{path}[{n}]")
+    else:
+        inner = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+        for name, each in inner.items():
+            yield from _held(each, f"{path}.{name}")
+
+
+def test_questions_to_a_follower_leave_the_index_alone(monkeypatch):  # type: ignore[no-untyped-def]
+    """Threads ask both at the same time: whatever a question writes must be the follower's own."""
+    monkeypatch.setattr(index_module, "MANY_LIVE", 100)
+    stored = Stored(5, PLANE, 400, 0)
+    index, slow = _stream(stored, [300, 30, 200], 2)
+    follower = MessageIndex(PLANE)
+    follower.follow(index)
+    index.for_many(1000, stored, IDF)
+    before = dict(_held(index))
+    assert len(before) > 30
+    follower.follow(index)
+    for ask in (follower, follower.for_many(1000, stored, IDF)):
+        assert ask is not index
+        _agree(stored, ask, slow, 8)
+    assert dict(_held(index)) == before
+    index.credit(follower)
+    assert index.stats()["searches"] > 0
+
+
 def _straight(question: Question, terms, weights, moment: Moment, stored: Stored) -> dict[int, Span]:  # type: ignore[no-untyped-def]
     """Score or distance of every answer by slot, in plain Python."""
     asked = dict(zip(terms.tolist(), weights.tolist(), strict=True))

@@ -25,6 +25,7 @@ from nearcast.columns.fields.values import (
     compares,
     n_fields,
 )
+from nearcast.held import unchanged
 from nearcast.jit import kernel
 from nearcast.model import condition as model
 from nearcast.model.condition import Comparison, Condition, parse_condition
@@ -114,13 +115,16 @@ class Conditions:
         self._rows = np.zeros(1, dtype=CONDITION)
         self._comparisons = Ragged(comparisons=COMPARISON)
         self._keys = Ragged(keys=np.int32)
+        self._layout: ConditionLayout | None = None
 
     def __len__(self) -> int:
         return len(self._texts) - 1
 
     @property
     def layout(self) -> ConditionLayout:
-        return ConditionLayout(self._rows, self._comparisons.pools["comparisons"], self._keys.pools["keys"])
+        made = ConditionLayout(self._rows, self._comparisons.pools["comparisons"], self._keys.pools["keys"])
+        self._layout = unchanged(self._layout, made)
+        return self._layout
 
     def add(self, texts: pa.Array | None, n: int) -> Ints:
         """The conditions of `n` subscriptions, given as checked texts with nulls, or None if nobody has one."""

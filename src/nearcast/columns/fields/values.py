@@ -8,6 +8,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs, Ragged, State, ranges, record, starts_of, with_room
 from nearcast.columns.fields.decode import FLAG, ITEM, LIST, NUMBER, TEXT, FieldColumns, key_bytes
+from nearcast.held import unchanged
 from nearcast.jit import kernel
 from nearcast.text.vocabulary import Vocabulary
 
@@ -108,6 +109,7 @@ class FieldValues:
         self._vocabulary = vocabulary
         self._spans = np.zeros(0, dtype=SPAN)
         self._values = Ragged(values=FIELD)
+        self._layout: FieldLayout | None = None
 
     @property
     def any(self) -> bool:
@@ -117,7 +119,9 @@ class FieldValues:
     @property
     def layout(self) -> FieldLayout:
         keys = self._vocabulary.keys.layout
-        return FieldLayout(self._spans, self._values.pools["values"], keys.entries, keys.arena)
+        made = FieldLayout(self._spans, self._values.pools["values"], keys.entries, keys.arena)
+        self._layout = unchanged(self._layout, made)
+        return self._layout
 
     def layout_of(self, slots: Ints) -> FieldLayout:
         """The same with the messages of these slots in a row; negative ones have no fields."""

@@ -35,10 +35,12 @@ from nearcast.engines.kept.refill import SearchInput, refill_many, sort_for_loca
 from nearcast.engines.kept.results import Results
 from nearcast.engines.kept.skyband import STRATEGIES, Policy, is_short, offer, withdraw
 from nearcast.engines.kept.watch import fetch_waiting, leave
+from nearcast.held import unchanged
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.space import SpaceInput
 from nearcast.window.index.index import frame_of
 from nearcast.window.live import Steps
+from nearcast.window.read_ahead import prefetch_record
 from nearcast.window.recency import faded_rows
 
 DONE, SHORT, FIND_ROOM, FIND, FOLLOW = range(5)  # tasks, besides NEED_ROOM
@@ -116,9 +118,9 @@ def fetch_found(cursor: Longs, found: Found, results: ResultLayout, policy: Poli
     first = at + 2 * _AHEAD
     if at == 0:
         for i in range(min(first, n)):
-            prefetch(buffers, slots[i])
+            prefetch_record(buffers, slots[i])
     if first < n:
-        prefetch(buffers, slots[first])
+        prefetch_record(buffers, slots[first])
         if policy.spare:
             prefetch(results.watched, slots[first])
     if at + _AHEAD < n:
@@ -229,6 +231,9 @@ class KeptEngine(ABC):
         self._frame = frame_of(context.space)
         self._found = Found(np.zeros(FIRST_FOUND, np.int32), np.zeros(FIRST_FOUND))
         self._dense = np.zeros(0)
+        self._cursor = np.zeros(N_CURSOR, dtype=np.int64)
+        self._where = context.space.kernel_input
+        self._batch_input: BatchInput | None = None
         self._n_updates = 0
 
     @abstractmethod
@@ -249,11 +254,8 @@ class KeptEngine(ABC):
         if not len(self.table) or not steps.arrivals.size:
             return NO_CHANGES
         self._begin()
-        cursor = np.zeros(N_CURSOR, dtype=np.int64)
-        batch = BatchInput(
-            steps, self.context.live.table.layout, self.table.layout, self.context.space.kernel_input,
-            self.context.vocabulary.idf, self._scratch(),
-        )  # fmt: skip
+        cursor, batch = self._cursor, self._input(steps, self.context.live.table)
+        cursor[:] = 0
         while (task := self._take_events(batch, cursor)) != DONE:
             event = int(cursor[STEP])
             if task == SHORT:
@@ -268,12 +270,13 @@ class KeptEngine(ABC):
     def who_wants(self, messages: MessageTable, steps: Steps) -> tuple[Ints, Floats]:
         if not len(self.table):
             return np.zeros(0, np.int32), np.zeros(0)
-        return self._find(
-            BatchInput(
-                steps, messages.layout, self.table.layout, self.context.space.kernel_input,
-                self.context.vocabulary.idf, self._scratch(),
-            )
-        )  # fmt: skip
+        return self._find(self._input(steps, messages))
+
+    def _input(self, steps: Steps, messages: MessageTable) -> BatchInput:
+        layouts = messages.layout, self.table.layout
+        made = BatchInput(steps, *layouts, self._where, self.context.vocabulary.idf, self._scratch())
+        self._batch_input = unchanged(self._batch_input, made)
+        return self._batch_input
 
     @abstractmethod
     def _find(self, batch: BatchInput) -> tuple[Ints, Floats]:
@@ -352,6 +355,8 @@ class KeptEngine(ABC):
 
     def _changes(self) -> Changes:
         emitted = self.results.changes
+        if not emitted.size:
+            return NO_CHANGES
         self._n_updates += emitted.size
         changes = Changes(
             emitted["event"].copy(),

@@ -39,6 +39,7 @@ from nearcast.engines.kept.layout import (
     ResultLayout,
 )
 from nearcast.engines.kept.skyband import Policy, buffer_limit, replace, search_limit
+from nearcast.held import unchanged
 from nearcast.window.expiries import UNLIMITED
 from nearcast.window.index.heaps import BEST
 from nearcast.window.recency import keys_of
@@ -68,16 +69,19 @@ class Results:
         self._heads = np.zeros(0, dtype=np.int32)
         self._waiting = np.zeros(FIRST_ROOM, dtype=WAITING)
         self._changes = np.zeros(FIRST_ROOM, dtype=CHANGE)
+        self._layout: ResultLayout | None = None
         self._touched = np.zeros(FIRST_ROOM, dtype=np.int32)
         self._lifetimes = np.zeros(0, dtype=LIFETIME)
         self.counters = np.zeros(N_COUNTERS, dtype=np.int64)
 
     @property
     def layout(self) -> ResultLayout:
-        return ResultLayout(
+        made = ResultLayout(
             self._buffers, self._watched, self._fading, self._entries, self._blocks, self._above, self._heads,
             self._waiting, self._changes, self._touched, self.counters,
         )  # fmt: skip
+        self._layout = unchanged(self._layout, made)
+        return self._layout
 
     def make_room(self, n_slots: int, n_messages: int, n_entries: int, n_changes: int, n_waiting: int = 0) -> None:
         """Promise room: buffers and messages by number, the rest on top of what is in use; for one more touched.
@@ -135,7 +139,7 @@ class Results:
             self._watched[slots] = 0
 
     def grow_ahead(self) -> None:
-        """Promise room for an eighth more than is in use, so that arrays grow now and not in the midst of a stream."""
+        """Promise room for an eighth more than is in use, so that arrays grow now and not in the middle of a stream."""
         used, n_waiting = int(self._blocks[USED]), int(self.counters[N_WAITING])
         self.make_room(0, 0, used // 8, 0, int(self.counters[N_FREE_WAITING]) + n_waiting // 8)
 
@@ -167,7 +171,8 @@ class Results:
 
     def begin_batch(self, n_messages: int) -> None:
         """Start a batch."""
-        self.make_room(0, n_messages, 0, 0)
+        if self.policy.spare and n_messages > self._heads.size:
+            self.make_room(0, n_messages, 0, 0)
         self.counters[N_CHANGES] = 0
 
     def put(self, slot: int, messages: MessageLayout, found: Ints, ranks: Floats, event: int) -> None:

@@ -28,6 +28,7 @@ from nearcast.engines.kept.layout import (
 )
 from nearcast.jit import kernel, prefetch
 from nearcast.window.expiries import UNLIMITED
+from nearcast.window.read_ahead import prefetch_record
 from nearcast.window.window import is_live
 
 
@@ -164,9 +165,8 @@ def fetch_waiting(results: ResultLayout, subscriptions: Array, rows: Array, mess
     first = results.heads[message]
     at = first
     while at > 0:
-        prefetch(subscriptions, waiting[at - 1].slot)
-        prefetch(buffers, waiting[at - 1].slot)
-        prefetch(buffers, waiting[at - 1].slot + 1)  # a record often ends in the line of the next one
+        prefetch_record(subscriptions, waiting[at - 1].slot)
+        prefetch_record(buffers, waiting[at - 1].slot)
         prefetch(results.watched, waiting[at - 1].slot)
         at = waiting[at - 1].next
     at = first

@@ -28,15 +28,19 @@ from nearcast.engines.kept.engine import (
     run_events,
 )
 from nearcast.engines.kept.layout import LINE, MOVED, N_TOUCHED, ResultLayout
+from nearcast.engines.kept.skyband import Policy
 from nearcast.engines.nearest.search_range import draw_box, level_of
+from nearcast.held import opened
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.distance import EUCLIDEAN, wrap
+from nearcast.window.read_ahead import prefetch_record
 
 NOBODY = -1
-PAIR, VERIFIED, N_MOVED = range(3)  # positions in `read`
-N_READ = 3
+PAIR, VERIFIED, N_MOVED, N_PAIRS = range(4)  # positions in `read`
+N_READ = 4
+_SLOT = 0xFFFFFFFF  # bits of a pair
 
-_AHEAD = 6  # candidates whose rows are read ahead
+_AHEAD = 6  # candidates, of this event and those to come, between the steps of reading ahead
 
 EXTRA = record(("slot", "i4"), ("widened", "i4"), ("next", "i4"))
 
@@ -44,8 +48,8 @@ EXTRA = record(("slot", "i4"), ("widened", "i4"), ("next", "i4"))
 class CandidateBatch(NamedTuple):
     """Candidates of a run of events: for what arrives in each, or those who may hold what is withdrawn."""
 
-    pairs: Longs  # int64[n]: event << 32 | slot, sorted; equal ones count once
-    read: Longs  # int64[N_READ]: the pair to go on with, and how many were verified, and have moved
+    pairs: Longs  # int64[]: event << 32 | slot, sorted; equal ones count once
+    read: Longs  # int64[N_READ]: the pair to go on with, and how many were verified, have moved, and are there
     first_extras: Ints  # int32[n_events]: the first extra of each event, or NOBODY
     extras: Array  # EXTRA[]
     widened: Ints  # int32[n_slots]: number of its last growth in the batch, 0 for none; nothing before the first growth
@@ -65,8 +69,8 @@ def list_candidates(candidates: CandidateBatch, event: int, found: Found) -> int
     """Write the candidates of an event, each once; returns how many, or NEED_ROOM."""
     pairs, extras, widened, slots = candidates.pairs, candidates.extras, candidates.widened, found.slots
     n, at = 0, candidates.read[PAIR]
-    while at < pairs.size and pairs[at] >> 32 <= event:
-        slot = pairs[at] & 0xFFFFFFFF
+    while at < candidates.read[N_PAIRS] and pairs[at] >> 32 <= event:
+        slot = pairs[at] & _SLOT
         if (at == 0 or pairs[at - 1] != pairs[at]) and (widened.size == 0 or widened[slot] == 0):
             if n == slots.size:
                 return NEED_ROOM
@@ -89,9 +93,13 @@ def list_candidates(candidates: CandidateBatch, event: int, found: Found) -> int
 
 @kernel
 def verify_candidates(
-    batch: BatchInput, event: int, slot: int, n_candidates: int, results: ResultLayout, found: Found
+    batch: BatchInput, event: int, slot: int, n_candidates: int, coming: Longs, results: ResultLayout, found: Found
 ) -> int:
-    """Keep those of the candidates that want, or hold, a message, and how they rank it; returns how many."""
+    """Keep those of the candidates that want, or hold, a message, and how they rank it; returns how many.
+
+    `coming` are the pairs from the first of this event on. What the next of them will touch is read ahead, what names
+    other places first: an event has few candidates, so that most would wait for memory if each event began again.
+    """
     rows, terms, idf, dense = batch.subscriptions.rows, batch.subscriptions.terms, batch.idf, batch.dense
     words, buffers, entries = batch.messages.terms, results.buffers, results.entries
     slots, ranks, metric = found.slots, found.ranks, batch.space.metric
@@ -100,13 +108,14 @@ def verify_candidates(
     scatter(words, batch.messages.counts, message.term_start, message.n_terms, idf, dense)
     n = 0
     for i in range(n_candidates):
-        if i + 2 * _AHEAD < n_candidates:
-            for part in range(2):  # a record, and the next one's beginning: it often ends in that line
-                prefetch(rows, slots[i + 2 * _AHEAD] + part)
-                prefetch(buffers, slots[i + 2 * _AHEAD] + part)
-        if i + _AHEAD < n_candidates:
-            buffer = buffers[slots[i + _AHEAD]]
-            prefetch(terms, rows[slots[i + _AHEAD]].term_start)
+        if i + 2 * _AHEAD < coming.size:
+            later = coming[i + 2 * _AHEAD] & _SLOT
+            prefetch_record(rows, later)
+            prefetch_record(buffers, later)
+        if i + _AHEAD < coming.size:
+            later = coming[i + _AHEAD] & _SLOT
+            buffer = buffers[later]
+            prefetch(terms, rows[later].term_start)
             for at in range(buffer.start, buffer.start + buffer.n_entries, LINE):
                 prefetch(entries, at)
         slot = slots[i]
@@ -141,16 +150,37 @@ def take_events(
     while True:
         task = run_events(batch, candidates.end, cursor, found, results, policy)
         if task == FIND:
-            n = list_candidates(holders if cursor[PHASE] == SEEKING else candidates, cursor[STEP], found)
+            sought = holders if cursor[PHASE] == SEEKING else candidates
+            coming = sought.pairs[sought.read[PAIR] : sought.read[N_PAIRS]]
+            n = list_candidates(sought, cursor[STEP], found)
             if n == NEED_ROOM:
                 return FIND_ROOM
             if n > 0:
-                n = verify_candidates(batch, cursor[STEP], message_of(batch, cursor), n, results, found)
+                n = verify_candidates(batch, cursor[STEP], message_of(batch, cursor), n, coming, results, found)
             note_found(cursor, n)
         elif task == FOLLOW:
             note_moved(results, candidates)
         else:
             return task
+
+
+class EventCall(NamedTuple):
+    """All that `take_events` reads and writes."""
+
+    batch: BatchInput
+    candidates: CandidateBatch
+    holders: CandidateBatch
+    cursor: Longs
+    found: Found
+    results: ResultLayout
+    policy: Policy
+
+
+@kernel
+def take_held(held: Any) -> int:
+    """`take_events` for a `Held` call."""
+    call = opened(held)
+    return take_events(call.batch, call.candidates, call.holders, call.cursor, call.found, call.results, call.policy)
 
 
 @kernel
@@ -182,7 +212,7 @@ def add_extras(
     be that of the new range.
 
     Paper: [CKQST] section 3.5, algorithm 2 takes search ranges as they were before the batch.
-    Departs: a refill in the midst of a batch widens a range, so what is left of the batch is compared with it.
+    Departs: a refill in the middle of a batch widens a range, so what is left of the batch is compared with it.
     """
     own, row = filed[slot], batch.subscriptions.rows[slot]
     rows, words = batch.messages.rows, batch.messages.terms
@@ -220,6 +250,10 @@ def redraw_boxes(
     """
     n = 0
     for i in range(slots.size):
+        if i + _AHEAD < slots.size:
+            prefetch_record(subscriptions.rows, slots[i + _AHEAD])
+            prefetch_record(filed, slots[i + _AHEAD])
+            prefetch_record(buffers, slots[i + _AHEAD])
         slot = slots[i]
         row, own = subscriptions.rows[slot], filed[slot]
         if (i > 0 and slots[i - 1] == slot) or row.expires == ENDED:

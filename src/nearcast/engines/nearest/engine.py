@@ -6,6 +6,8 @@ the events one after another, and then the indexes follow the search ranges that
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from nearcast.columns.arena import Floats, Ints, Longs, State, with_room
@@ -20,24 +22,32 @@ from nearcast.engines.nearest.aoiq.layout import EventRange
 from nearcast.engines.nearest.batch import (
     EXTRA,
     N_MOVED,
+    N_PAIRS,
     N_READ,
     NOBODY,
     VERIFIED,
     CandidateBatch,
     DeepestLevels,
+    EventCall,
     add_extras,
     redraw_boxes,
-    take_events,
+    take_held,
     verify_candidates,
 )
 from nearcast.engines.nearest.grid import GridPyramid
 from nearcast.engines.nearest.search_range import FILED
 from nearcast.engines.nearest.settings import NearestSettings
+from nearcast.held import HeldCall
 from nearcast.jit import NEED_ROOM
 from nearcast.window.live import Steps
 
 MOST_EVENTS = 1024  # of a candidate batch
 PAIRS = 1 << 16  # room for candidates of a batch, unless one event has more
+_NO_PAIRS: Longs = np.zeros(0, dtype=np.int64)
+_NOT_WIDENED: Ints = np.zeros(0, dtype=np.int32)
+_NOBODY_HOLDS = CandidateBatch(
+    _NO_PAIRS, np.zeros(N_READ, np.int64), _NOT_WIDENED, np.zeros(0, EXTRA), _NOT_WIDENED, _NOT_WIDENED, 0
+)
 
 
 class NearestEngine(KeptEngine):
@@ -61,6 +71,9 @@ class NearestEngine(KeptEngine):
         self.start()
         self._pairs = np.empty(PAIRS, dtype=np.int64)
         self._extras = np.zeros(MOST_EVENTS, dtype=EXTRA)
+        self._take: HeldCall[EventCall] = HeldCall(take_held)
+        self._runs = [(np.zeros(0, np.int32), np.zeros(N_READ, np.int64)) for _ in range(2)]
+        self._moved = np.zeros(0, dtype=np.int32)
         self._n_verified = 0
 
     def start(self) -> None:
@@ -125,9 +138,10 @@ class NearestEngine(KeptEngine):
                 if cursor[STEP] == batch.steps.arrivals.size:
                     return DONE
                 self._open(batch, int(cursor[STEP]))
-            task: int = take_events(
-                batch, self._candidates, self._holders, cursor, self._found, self.results.layout, self.results.policy
-            )
+            runs: Any = self._candidates, self._holders
+            results = self.results
+            kept = results.layout, results.policy
+            task: int = self._take(EventCall(batch, runs[0], runs[1], cursor, self._found, *kept))
             if task != DONE:
                 return task
             self.close_batch()
@@ -144,19 +158,29 @@ class NearestEngine(KeptEngine):
                 break
             self._pairs = np.empty(2 * self._pairs.size, dtype=np.int64)
         self._pairs, n = self.all_words.find(self.filed, steps, EventRange(event, done), messages, self._pairs, n)
-        pairs, held = np.sort(self._pairs[:n]), self._pairs[:0]
+        pairs, held, n_held = self._pairs, _NO_PAIRS, 0
+        if n > 1:
+            pairs[:n].sort()
         if steps.withdrawn.size:
+            pairs = pairs[:n].copy()
             held = self._find_holders(batch, EventRange(event, done))
-        moved = np.empty(pairs.size + held.size, dtype=np.int32)
+            n_held = held.size
+        self._moved = with_room(self._moved, n + n_held)
         self._batch = batch
-        self._candidates, self._holders = (self._run_of(found, moved, done) for found in (pairs, held))
+        self._candidates, self._holders = self._run_of(0, pairs, n, done), _NOBODY_HOLDS
+        if steps.withdrawn.size:
+            self._holders = self._run_of(1, held, n_held, done)
 
-    def _run_of(self, pairs: Longs, moved: Ints, end: int) -> CandidateBatch:
-        """The candidates of events up to `end`, none of which has happened."""
+    def _run_of(self, which: int, pairs: Longs, n: int, end: int) -> CandidateBatch:
+        """The first pairs as the candidates of events up to `end`, none of which has happened."""
         assert self._batch is not None
-        first_extras = np.full(self._batch.steps.arrivals.size, NOBODY, dtype=np.int32)
-        read = np.zeros(N_READ, dtype=np.int64)
-        return CandidateBatch(pairs, read, first_extras, self._extras, self._widened[:0], moved, end)
+        first_extras, read = self._runs[which]
+        first_extras = with_room(first_extras, self._batch.steps.arrivals.size)
+        first_extras[:end] = NOBODY
+        self._runs[which] = first_extras, read
+        read[:] = 0
+        read[N_PAIRS] = n
+        return CandidateBatch(pairs, read, first_extras, self._extras, _NOT_WIDENED, self._moved, end)
 
     def _find_holders(self, batch: BatchInput, events: EventRange) -> Longs:
         """Who may hold what is withdrawn in these events: pairs, in order."""
@@ -176,9 +200,10 @@ class NearestEngine(KeptEngine):
         if self.all_words.n_filed:
             self.all_words.ensure_terms(self.context.vocabulary.capacity)
         arrivals = batch.steps.arrivals
-        slots = np.unique(self._pairs_of(batch.steps, batch.messages, EventRange(0, 1))).astype(np.int32)
+        pairs = np.unique(self._pairs_of(batch.steps, batch.messages, EventRange(0, 1)))
+        slots = pairs.astype(np.int32)
         found = Found(slots, np.empty(slots.size))
-        n = verify_candidates(batch, 0, arrivals[0], slots.size, self.results.layout, found)
+        n = verify_candidates(batch, 0, arrivals[0], slots.size, pairs, self.results.layout, found)
         self._n_verified += slots.size
         return slots[:n], found.ranks[:n]
 
@@ -188,18 +213,21 @@ class NearestEngine(KeptEngine):
         assert candidates is not None
         assert holders is not None
         self._n_verified += int(candidates.read[VERIFIED] + holders.read[VERIFIED])
-        slots = np.concatenate([candidates.moved[: candidates.read[N_MOVED]], np.array(self._grown, dtype=np.int32)])
-        self._widened[self._grown] = 0
+        slots = candidates.moved[: candidates.read[N_MOVED]]
+        if self._grown:
+            slots = np.concatenate([slots, np.array(self._grown, dtype=np.int32)])
+            self._widened[self._grown] = 0
         self._batch = self._candidates = self._holders = None
         self._grown, self._n_extras = [], 0
-        self._follow_ranges(slots)
+        if slots.size:
+            self._follow_ranges(slots)
 
     def _follow_ranges(self, slots: Ints) -> None:
         """Draw the boxes of ranges that shrank, and file again where finer cells will do."""
         moved = np.empty(slots.size, dtype=np.int32)
         deepest = DeepestLevels(self.all_words.height, self.any_word.deepest(len(self.table)))
         n = redraw_boxes(
-            self.filed, self.table.layout, self.results.layout.buffers, slots, self.context.space.kernel_input,
+            self.filed, self.table.layout, self.results.layout.buffers, slots, self._where,
             deepest, moved,
         )  # fmt: skip
         if n:

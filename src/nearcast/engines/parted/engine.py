@@ -8,9 +8,18 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Floats, Ints, Longs, State, ranges
+from nearcast.columns.arena import Array, Floats, Ints, State, ranges
 from nearcast.columns.message_table import MessageTable
-from nearcast.engines.contract import NO_CHANGES, Changes, Engine, EngineContext, KeepsResults, Stats, together
+from nearcast.engines.contract import (
+    NO_CHANGES,
+    Changes,
+    Engine,
+    EngineContext,
+    KeepsResults,
+    Stats,
+    together,
+)
+from nearcast.engines.parted.join import joining
 from nearcast.engines.parted.merge import merged
 from nearcast.engines.parted.share import TableShare, part_of
 from nearcast.engines.parted.workers import Workers
@@ -86,11 +95,17 @@ class PartedEngine:
     def move(self, slots: Ints, before: Array) -> Changes:
         own = self._rows(slots)
         tasks = [partial(part.move, slots[rows], before[rows]) for part, rows in zip(self.parts, own, strict=True)]
-        return _joined(self._run(tasks, slots.size))
+        return together(self._run(tasks, slots.size))
 
     def publish(self, steps: Steps) -> Changes:
         n = steps.rows.size if len(self.table) else 0
-        return _joined(self._run([partial(_published, part, steps) for part in self.parts], n))
+        emitted = self._run([partial(part.publish, steps) for part in self.parts], n)
+        told = [some for some in emitted if some.slots.size]
+        if len(told) < 2:
+            return told[0] if told else NO_CHANGES
+        changes, tasks = joining(told, len(self.parts))
+        self._run(tasks, FEW if len(tasks) > 1 else 0)
+        return changes
 
     def who_wants(self, messages: MessageTable, steps: Steps) -> tuple[Ints, Floats]:
         found = self._run([partial(part.who_wants, messages, steps) for part in self.parts], 0)
@@ -102,7 +117,7 @@ class PartedEngine:
             live.index.credit(live.index.for_many(slots.size, live.table, self.context.vocabulary.idf))
         own = self._rows(slots)
         tasks = [partial(part.fill, slots[rows]) for part, rows in zip(self.parts, own, strict=True) if rows.size]
-        return _joined(self._run(tasks, slots.size)) if tasks else NO_CHANGES
+        return together(self._run(tasks, slots.size)) if tasks else NO_CHANGES
 
     def result(self, slot: int) -> tuple[Ints, Floats]:
         part = self.parts[int(part_of(np.array([slot]), len(self.parts))[0])]
@@ -147,24 +162,3 @@ class PartedEngine:
             share.n_filed = share.used_slots.size
         tasks = [partial(part.load, state[str(at)]) for at, part in enumerate(self.parts)]
         self._run(tasks, len(self.table))
-
-
-def _published(part: Engine, steps: Steps) -> Changes:
-    """What a part emits, by event and slot: sorted in its own thread, and merged with less work later."""
-    changes = part.publish(steps)
-    keys = _keys(changes)
-    return changes if (keys[1:] >= keys[:-1]).all() else changes.take(np.argsort(keys))
-
-
-def _joined(parts: Sequence[Changes]) -> Changes:
-    """Changes of all parts, merged."""
-    emitted = [some for some in parts if some.slots.size]
-    if len(emitted) < 2:
-        return emitted[0] if emitted else NO_CHANGES
-    changes = together(emitted)
-    return changes.take(np.argsort(_keys(changes), kind="stable"))  # which merges runs that are sorted
-
-
-def _keys(changes: Changes) -> Longs:
-    """Numbers that sort like event, then slot."""
-    return changes.events.astype(np.int64) << 32 | changes.slots

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Ints
+from nearcast.columns.arena import Array, Ints, Longs, Slots
+from nearcast.text.vocabulary import Vocabulary
 
 _GOLDEN = 2_654_435_769  # 2^32 over the golden ratio
 
@@ -21,18 +22,44 @@ def part_of(slots: Array, n: int) -> Ints:
 
 
 class TableShare:
-    """A table of subscriptions, of which one part of an engine files some."""
+    """What engines ask of a table of subscriptions, for one part of an engine that files some of them."""
 
     def __init__(self, table: Any, part: int, n_parts: int) -> None:
         self._table = table
         self._part, self._n_parts = part, n_parts
+        self.vocabulary: Vocabulary = table.vocabulary
+        self.slots: Slots = table.slots
         self.n_filed = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._table, name)
 
     def __len__(self) -> int:
         return self.n_filed
+
+    @property
+    def rows(self) -> Array:
+        """Of all parts, by slot."""
+        rows: Array = self._table.rows
+        return rows
+
+    @property
+    def layout(self) -> Any:
+        """Of all parts."""
+        return self._table.layout
+
+    @property
+    def numbers(self) -> Ints:
+        """Of all parts, by slot."""
+        numbers: Ints = self._table.numbers
+        return numbers
+
+    @property
+    def fades(self) -> bool:
+        """Has anybody of any part ever had a half-life?"""
+        return bool(self._table.fades)
+
+    def half_lives_of(self, slots: Ints) -> Longs:
+        """The half-lives of these subscriptions' scores."""
+        found: Longs = self._table.half_lives_of(slots)
+        return found
 
     @property
     def used_slots(self) -> Ints:

@@ -7,7 +7,7 @@ import numpy as np
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
 from nearcast.columns.message_table import MessageLayout, MessageTable
 from nearcast.columns.subscription_tables import PointTable
-from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats, net_matches
+from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats, net_matches, room_for_changes
 from nearcast.engines.live_search import LiveSearch, matching_similar
 from nearcast.engines.similar.candidates import COST, FILTER, VERIFY
 from nearcast.engines.similar.invariants import check_index
@@ -26,20 +26,23 @@ from nearcast.engines.similar.layout import (
     N_VERIFIED,
     NEAR_MEMBER,
     PROBE,
+    STRIP,
     TOKEN,
     Matches,
     MatchInput,
     StampScratch,
 )
-from nearcast.engines.similar.match import match_steps, place_keys, sort_by_event
+from nearcast.engines.similar.match import StepsCall, match_held, place_keys, sort_by_event
 from nearcast.engines.similar.prefixes import WORD
 from nearcast.engines.similar.settings import StampSettings
 from nearcast.engines.similar.stamp_index import StampIndex
+from nearcast.held import HeldCall, unchanged
 from nearcast.window.index.index import frame_of
 from nearcast.window.live import Steps
 
 _STRATEGIES = {"cost": COST, "verify": VERIFY, "filter": FILTER}
 FIRST_ROOM = 4096  # matches
+_FIRST, _NONE = np.zeros(1, np.int32), np.zeros(0, np.int32)
 MOST_ROOM = 1 << 20  # matches; only one event alone gets more
 
 
@@ -57,10 +60,12 @@ class SimilarStamp:
         self._scratch = StampScratch(
             self._search.dense(), np.zeros(MARKS, np.uint8), np.zeros(1, dtype=PROBE), np.zeros(0, dtype=WORD),
             np.zeros(0, dtype=TOKEN), np.zeros(0, np.int32), np.zeros(MOST_MEMBERS + 1, np.int64),
-            np.zeros(MOST_MEMBERS + 1, dtype=NEAR_MEMBER), np.zeros(MOST_RANKED),
+            np.zeros(MOST_MEMBERS + 1, dtype=NEAR_MEMBER), np.zeros(STRIP), np.zeros(STRIP), np.zeros(MOST_RANKED),
             np.zeros(MOST_MEMBERS + 1, np.uint8), np.zeros(N_COUNTERS, np.int64), np.zeros(N_COUNTERS, np.int64),
         )  # fmt: skip
         self._room = _room(FIRST_ROOM)
+        self._given: MatchInput | None = None
+        self._match_steps: HeldCall[StepsCall] = HeldCall(match_held)
 
     @property
     def settings(self) -> StampSettings:
@@ -106,11 +111,13 @@ class SimilarStamp:
             return NO_CHANGES
         self._prepare(int(messages.rows["n_terms"][steps.arrivals[order]].max()))
         given = MatchInput(messages, self.table.layout, self.context.vocabulary.idf, self.index.space)
+        given = self._given = unchanged(self._given, given)
         found: list[Matches] = []
         done = 0
         while done < order.size:
             before = done
-            done, n = match_steps(steps, order, before, given, self.index.layout, self._scratch, self._room)
+            call = StepsCall(steps, order, given, self.index.layout, self._scratch, self._room)
+            done, n = self._match_steps(call, before)
             room = self._room
             part = Matches(room.events[:n], room.slots[:n], room.scores[:n])
             if done == before or (done < order.size and room.slots.size < MOST_ROOM):
@@ -119,13 +126,19 @@ class SimilarStamp:
                 part = Matches(part.events.copy(), part.slots.copy(), part.scores.copy())
             found.append(part)
         everything = found[0] if len(found) == 1 else _joined(found)
-        matches = _room(everything.slots.size)
-        sort_by_event(everything, np.zeros(steps.arrivals.size + 1, np.int64), matches)
-        events, slots, scores = matches
-        return Changes(events, slots, steps.arrivals[events], np.ones(events.size, np.int32), scores)
+        if not everything.slots.size:
+            return NO_CHANGES
+        if order.size == 1:
+            events, slots, scores = everything.events.copy(), everything.slots.copy(), everything.scores.copy()
+            return Changes(events, slots, steps.arrivals[events], np.ones(events.size, np.int32), scores)
+        changes = room_for_changes(everything.slots.size)
+        sort_by_event(everything, steps.arrivals, np.zeros(steps.arrivals.size + 1, np.int64), changes)
+        return changes
 
     def _by_place(self, steps: Steps, messages: MessageLayout) -> Ints:
         """The events that have arrivals, neighbours one after another: they come to the same leaves."""
+        if steps.arrivals.size == 1:
+            return _FIRST if steps.arrivals[0] >= 0 else _NONE
         keys = np.empty(steps.arrivals.size, np.int64)
         n = place_keys(steps, messages, self._frame, keys)
         return (np.sort(keys[:n]) & 0xFFFFFFFF).astype(np.int32)
@@ -133,12 +146,13 @@ class SimilarStamp:
     def _prepare(self, n_words: int) -> None:
         """Grow the scratch for messages of up to `n_words` words."""
         scratch = self._scratch
-        self._scratch = scratch._replace(
+        made = scratch._replace(
             dense=self._search.dense(),
             words=with_room(scratch.words, n_words + 1),
             tokens=with_room(scratch.tokens, n_words),
             stack=with_room(scratch.stack, self.index.n_nodes + 2),
         )
+        self._scratch = unchanged(scratch, made)
         scratch.probe["strategy"] = _STRATEGIES[self.settings.strategy]
 
     # Live messages

@@ -96,6 +96,7 @@ BOUND_SHIFT, OUTSIDE_SHIFT, INSIDE_SHIFT, LOCAL_MASK = 24, 20, 16, 0xFFFF
 # A word of a member: its rank in the order of bytes (4 bits), its term.
 RANK_SHIFT, TERM_MASK, MOST_RANKED = 27, (1 << 27) - 1, 16
 
+STRIP = 512  # members whose places are compared at once
 MARKS = 8192  # a power of 2; that many bytes stay in the nearest cache
 
 # positions in `counters`
@@ -177,6 +178,8 @@ class StampScratch(NamedTuple):
     stack: Ints  # int32[]: nodes still to visit
     chosen: Longs  # int64[65,536]: entries of the candidates of a leaf
     near: Array  # NEAR_MEMBER[65,536]: members of the leaf whose places are near enough
+    xs: Floats  # float64[STRIP]: longitudes of members, then their squared half chords
+    ys: Floats  # float64[STRIP]: their latitudes
     ranked: Floats  # float64[MOST_RANKED]: weights of a member's words in the order of bytes
     counts: npt.NDArray[np.uint8]  # uint8[65,536]: words that each member of a leaf shares, all zeros between leaves
     counters: Longs  # int64[N_COUNTERS]

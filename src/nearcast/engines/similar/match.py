@@ -8,7 +8,7 @@ STAMP algorithm 2.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from nearcast.columns.arena import Ints, Longs
 from nearcast.columns.scores import gather, scatter
@@ -30,6 +30,7 @@ from nearcast.engines.similar.layout import (
 from nearcast.engines.similar.prefixes import order_words
 from nearcast.engines.similar.region_tree import inside, nearest_similarity
 from nearcast.engines.similar.verify import filter_by_place, verify_candidates
+from nearcast.held import opened
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.distance import HAVERSINE, cos_lat, wrap
 from nearcast.space.hilbert import CURVE_BITS, grid_line, hilbert, squared_limit, to_point
@@ -149,6 +150,24 @@ def match_steps(
     return order.size, n
 
 
+class StepsCall(NamedTuple):
+    """All that `match_steps` reads and writes."""
+
+    steps: Any
+    order: Ints
+    given: MatchInput
+    stamp: StampLayout
+    scratch: StampScratch
+    out: Matches
+
+
+@kernel
+def match_held(held: Any, first: int) -> tuple[int, int]:
+    """`match_steps` for a `Held` call."""
+    call = opened(held)
+    return match_steps(call.steps, call.order, first, call.given, call.stamp, call.scratch, call.out)
+
+
 @kernel
 def end_of_run(events: Ints, first: int) -> int:
     """Where the run of equal events that begins at `first` ends."""
@@ -159,10 +178,10 @@ def end_of_run(events: Ints, first: int) -> int:
 
 
 @kernel
-def sort_by_event(found: Matches, starts: Longs, out: Matches) -> None:
-    """Copy matches in the order of their events, run by run, those of one event as they are.
+def sort_by_event(found: Matches, arrivals: Ints, starts: Longs, out: Any) -> None:
+    """Copy matches in the order of their events, run by run, those of one event as they are, as changes that enter.
 
-    `starts` has a place for each event, zeros at first, and one more.
+    `arrivals` are the messages by event. `starts` has a place for each event, zeros at first, and one more.
     """
     n, first = found.slots.size, 0
     while first < n:
@@ -177,9 +196,6 @@ def sort_by_event(found: Matches, starts: Longs, out: Matches) -> None:
         to = starts[event]
         starts[event] = to + end - first
         for i in range(end - first):
-            out.events[to + i], out.slots[to + i], out.scores[to + i] = (
-                event,
-                found.slots[first + i],
-                found.scores[first + i],
-            )
+            out.slots[to + i], out.scores[to + i] = found.slots[first + i], found.scores[first + i]
+            out.events[to + i], out.messages[to + i], out.signs[to + i] = event, arrivals[event], 1
         first = end

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nearcast.columns.arena import Array, Floats, Ints
+from nearcast.columns.arena import Array, Floats, Ints, Longs
 from nearcast.columns.fields.conditions import satisfies
 from nearcast.columns.scores import similar_score
 from nearcast.engines.exact import similarity_of
@@ -28,6 +28,7 @@ from nearcast.engines.similar.layout import (
     NEAR,
     RANK_SHIFT,
     STAR,
+    STRIP,
     TERM_MASK,
     Matches,
     MatchInput,
@@ -35,7 +36,7 @@ from nearcast.engines.similar.layout import (
     StampScratch,
 )
 from nearcast.jit import kernel, prefetch
-from nearcast.space.distance import HAVERSINE, chord_metres, chord_to, lon_gap, plain_length, ssim
+from nearcast.space.distance import HAVERSINE, chord_metres, chord_to, plain_length, ssim
 from nearcast.text.similarity import WEIGHTED, tsim
 
 _ROUNDED = 1e-7  # more than 32 bits take from tau, and than the order of a sum takes from a score
@@ -55,12 +56,23 @@ def ordered_weight(words: Ints, start: int, n_words: int, idf: Floats, dense: Fl
 
 
 @kernel
-def member_similarity(member: Any, probe: Any) -> float:
-    """The spatial similarity of a member: the same bits as those of `distance` and `ssim`."""
-    if probe.metric != HAVERSINE:
-        return ssim(plain_length(member.x - probe.lon, member.y - probe.lat), probe.max_distance)
-    squared = chord_to(member.y, probe.lat, probe.cos_lat, lon_gap(member.x, probe.lon))
-    return 0.0 if squared > probe.farthest else ssim(chord_metres(squared), probe.max_distance)
+def measure_chords(xs: Floats, ys: Floats, n: int, probe: Any) -> None:
+    """Let the longitudes of `n` places become squared half chords from them to the message: the same bits as `chord`.
+
+    The loop has no way out and no branch, so that the compiler takes many places in one step.
+    """
+    lon, lat, cosine = probe.lon, probe.lat, probe.cos_lat
+    for i in range(n):
+        x = xs[i]
+        gap = abs(x - lon)
+        around = min(180.0, (180.0 - max(x, lon)) + (180.0 + min(x, lon)))
+        xs[i] = chord_to(ys[i], lat, cosine, gap if gap <= 180.0 else around)
+
+
+@kernel
+def local_of(chosen: Longs, i: int, n_chosen: int, n_listed: int) -> Any:
+    """Which member of the leaf is candidate `i`: one that was chosen, or one that is in no list."""
+    return chosen[i] & LOCAL_MASK if i < n_chosen else np.int64(n_listed + i - n_chosen)
 
 
 @kernel
@@ -83,35 +95,47 @@ def words_end(members: Array, leaf: Any, local: int) -> Any:
 def filter_by_place(index: StampLayout, leaf: Any, n_chosen: int, scratch: StampScratch) -> int:
     """Filter the candidates of a leaf, and the members that are in no list, by their places; returns how many are left.
 
-    Those go to `scratch.near`, with their spatial similarities.
+    Those go to `scratch.near`, with their spatial similarities: the same bits as those of `distance` and `ssim`.
 
     Paper: [STAMP] lemma 2.
     """
     probe, chosen, counts = scratch.probe[0], scratch.chosen, scratch.counts
-    near = scratch.near
+    near, xs, ys = scratch.near, scratch.xs, scratch.ys
     members, terms, start, n_listed = index.members, index.terms, leaf.member_start, leaf.n_listed
+    metric, farthest, max_distance = probe.metric, probe.farthest, probe.max_distance
     for i in range(n_chosen):
         local = chosen[i] & LOCAL_MASK
         prefetch(members, start + local)
         prefetch(members, start + local + 1)  # where it ends
-    n = 0
-    for i in range(n_chosen + leaf.n_members - n_listed):
-        bound = 0
-        local = n_listed + i - n_chosen
-        if i < n_chosen:
-            bound = chosen[i] >> BOUND_SHIFT
-            local = chosen[i] & LOCAL_MASK
-            counts[local] = 0
-        member = members[start + local]
-        if member.state & ALIVE == 0:
-            continue
-        place = member_similarity(member, probe)
-        text = most_text(member, words_end(members, leaf, local) - member.word_start, probe)
-        if place * FARTHEST < bound or similar_score(member.delta, text, place) < float(member.tau) - _ROUNDED:
-            continue
-        prefetch(terms, leaf.word_start + member.word_start)
-        near[n].local, near[n].place = local, place
-        n += 1
+    n, n_all, first = 0, n_chosen + leaf.n_members - n_listed, 0
+    while first < n_all:
+        end = min(first + STRIP, n_all)
+        if metric == HAVERSINE:
+            for i in range(first, end):
+                member = members[start + local_of(chosen, i, n_chosen, n_listed)]
+                xs[i - first], ys[i - first] = member.x, member.y
+            measure_chords(xs, ys, end - first, probe)
+        for i in range(first, end):
+            local = local_of(chosen, i, n_chosen, n_listed)
+            bound = 0
+            if i < n_chosen:
+                bound = chosen[i] >> BOUND_SHIFT
+                counts[local] = 0
+            member = members[start + local]
+            if member.state & ALIVE == 0:
+                continue
+            if metric == HAVERSINE:
+                squared = xs[i - first]
+                place = 0.0 if squared > farthest else ssim(chord_metres(squared), max_distance)
+            else:
+                place = ssim(plain_length(member.x - probe.lon, member.y - probe.lat), max_distance)
+            text = most_text(member, words_end(members, leaf, local) - member.word_start, probe)
+            if place * FARTHEST < bound or similar_score(member.delta, text, place) < float(member.tau) - _ROUNDED:
+                continue
+            prefetch(terms, leaf.word_start + member.word_start)
+            near[n].local, near[n].place = local, place
+            n += 1
+        first = end
     scratch.counters[N_CANDIDATES] += n
     return n
 

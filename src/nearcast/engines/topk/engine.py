@@ -12,12 +12,13 @@ from nearcast.engines.exact import TOPK
 from nearcast.engines.kept.engine import BatchInput, KeptEngine, policy_of
 from nearcast.engines.kept.layout import AsOf
 from nearcast.engines.topk.dues import Floors
-from nearcast.engines.topk.events import refile_due, take_events
+from nearcast.engines.topk.events import EventCall, refile_due, take_held
 from nearcast.engines.topk.invariants import check_index
 from nearcast.engines.topk.layout import CANDIDATE, MANY
 from nearcast.engines.topk.match import Probe, find
 from nearcast.engines.topk.settings import SkypeSettings
 from nearcast.engines.topk.skype_index import SkypeIndex
+from nearcast.held import HeldCall, unchanged
 from nearcast.jit import NEED_ROOM
 from nearcast.window.live import Steps
 
@@ -33,6 +34,7 @@ class TopKSkype(KeptEngine):
         self.settings = settings or SkypeSettings()
         super().__init__(TOPK, table, context, policy_of(context, self.settings.strategy, self.settings.share))
         self.index = SkypeIndex(context.space, self.settings)
+        self._take: HeldCall[EventCall] = HeldCall(take_held)
         nothing = np.zeros(0)
         self._probe = Probe(
             np.zeros(0, np.int32), nothing, nothing, nothing, np.zeros(0, np.int64), np.zeros(FIRST_ROOM, CANDIDATE)
@@ -71,14 +73,15 @@ class TopKSkype(KeptEngine):
     def publish(self, steps: Steps) -> Changes:
         if not len(self.table):
             return NO_CHANGES
-        self._make_ready(self.context.live.table.layout, np.concatenate([steps.arrivals, steps.withdrawn]))
+        slots = np.concatenate([steps.arrivals, steps.withdrawn]) if steps.withdrawn.size else steps.arrivals
+        self._make_ready(self.context.live.table.layout, slots)
         return super().publish(steps)
 
     def _make_ready(self, messages: MessageLayout, slots: Ints) -> None:
         """Make room for the words of these messages."""
         most = int(messages.rows["n_terms"][slots[slots >= 0]].max(initial=0))
         old = self._probe
-        self._probe = Probe(
+        made = Probe(
             with_room(old.words, most),
             with_room(old.units, most),
             with_room(old.reaches, most),
@@ -86,6 +89,7 @@ class TopKSkype(KeptEngine):
             with_room(old.bits, most),
             old.candidates,
         )
+        self._probe = unchanged(old, made)
 
     def _find(self, batch: BatchInput) -> tuple[Ints, Floats]:
         arrivals, index = batch.steps.arrivals, self.index
@@ -100,10 +104,11 @@ class TopKSkype(KeptEngine):
             self.grow_found()
 
     def _take_events(self, batch: BatchInput, cursor: Longs) -> int:
-        task: int = take_events(
+        call = EventCall(
             self.index.layout, self.index.shape, batch, cursor, self._probe, self._found, self.results.layout,
             self.results.policy,
         )  # fmt: skip
+        task: int = self._take(call)
         return task
 
     def grow_found(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from nearcast.columns.arena import Floats, Ints, Longs
 from nearcast.engines.kept.engine import (
@@ -17,10 +17,13 @@ from nearcast.engines.kept.engine import (
     run_events,
 )
 from nearcast.engines.kept.layout import MOVED, N_TOUCHED, ResultLayout
+from nearcast.engines.kept.skyband import Policy
 from nearcast.engines.topk.dues import Floors, current_floor, follow_floor, next_due
 from nearcast.engines.topk.groups import refile
 from nearcast.engines.topk.keys import floor_of
+from nearcast.engines.topk.layout import Shape, SubscriptionLayout
 from nearcast.engines.topk.match import Probe, find
+from nearcast.held import opened
 from nearcast.jit import NEED_ROOM, kernel
 
 
@@ -79,3 +82,25 @@ def take_events(
             refile_many(index, batch.subscriptions, batch.idf, touched, floors, shape)
         else:
             return task
+
+
+class EventCall(NamedTuple):
+    """All that `take_events` reads and writes."""
+
+    skype: SubscriptionLayout
+    shape: Shape
+    batch: BatchInput
+    cursor: Longs
+    probe: Probe
+    found: Found
+    results: ResultLayout
+    policy: Policy
+
+
+@kernel
+def take_held(held: Any) -> int:
+    """`take_events` for a `Held` call."""
+    call = opened(held)
+    return take_events(
+        call.skype, call.shape, call.batch, call.cursor, call.probe, call.found, call.results, call.policy
+    )

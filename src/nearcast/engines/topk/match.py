@@ -46,6 +46,7 @@ from nearcast.engines.topk.sift import Place, Text, place_in_lanes, sift_strip, 
 from nearcast.jit import NEED_ROOM, allocating, inlined, kernel, prefetch
 from nearcast.space.hilbert import at_least, box_squared
 from nearcast.space.rounding import above
+from nearcast.window.read_ahead import prefetch_record
 
 _LOOSE = 1e-12
 _BLUR = 4e-7  # relative; more than a float32 point is off
@@ -288,7 +289,7 @@ def verify(batch: Any, event: int, slot: int, candidates: Array, probe: Probe, f
     n = 0
     for i in range(candidates.size):
         if i + 2 * _AHEAD < candidates.size:
-            prefetch(rows, candidates[i + 2 * _AHEAD].slot)
+            prefetch_record(rows, candidates[i + 2 * _AHEAD].slot)
             prefetch(scales, candidates[i + 2 * _AHEAD].slot)
         if i + _AHEAD < candidates.size:
             prefetch(terms, rows[candidates[i + _AHEAD].slot].term_start)

@@ -26,8 +26,8 @@ finds them where it is filed (`moving`). A list knows since when it is complete;
 index of the window. How subscriptions move makes cutting by space more expensive, and long lists too: once they move,
 or move otherwise, the root is built again by what that costs.
 
-One word in a plain box decides alone where 8 bits of its sides suffice; the exact check of the query kind decides the
-rest. `invariants` asserts that all this is consistent.
+One or two words in a plain box decide alone where 8 bits of its sides suffice; the exact check of the query kind
+decides the rest. `invariants` asserts that all this is consistent.
 """
 
 from nearcast.engines.within.engine import WithinApTree

@@ -24,6 +24,7 @@ from nearcast.engines.within.build.layout import (
 )
 from nearcast.engines.within.build.layout import SPACE_FIRST as BY_SPACE_FIRST
 from nearcast.engines.within.build.recent_messages import RecentMessages
+from nearcast.engines.within.entries import write_pairs
 from nearcast.engines.within.layout import (
     CURSOR,
     INTS_PER_LINE,
@@ -73,6 +74,7 @@ from nearcast.engines.within.word_order import WordOrder
 from nearcast.jit import NEED_ROOM
 
 _CUTS = {HEURISTIC: HEURISTIC_CUTS, OPTIMAL: OPTIMAL_CUTS, EVEN: EVEN_CUTS}
+_NOTHING_TO_DO: Ints = np.zeros(0, dtype=np.int32)
 _PRIORITIES = {COST: BY_COST, KEYWORD_FIRST: WORDS_FIRST, SPACE_FIRST: BY_SPACE_FIRST}
 _LEAST_SHARE = 0.001  # of all entries below a node that is worth rebuilding (section 5.1.3)
 _ROWS_PER_EVENT = 16  # rows of a rebuild handled for every event of a call
@@ -82,6 +84,7 @@ LISTED_PER_ENTRY = 16  # live messages for each entry that are listed with a new
 _SMALLEST_LEAF = 4
 _OTHER_MOVES = 4.0  # times that movement must make lists cheaper or more expensive for the root to be built again
 DEFERRED_ROOM = 1024  # deferred changes that room is kept for
+_NOTED = 1 << 16  # subscriptions whose pairs are noted together after a restore
 
 
 class ApTree:
@@ -104,6 +107,7 @@ class ApTree:
         self._built_moving = False  # did subscriptions move then?
         self._list_weight = 0.0  # what comparing lists cost then, for each entry of a leaf
         self._building = TreeBuilder(settings.fanout)
+        self.pairs = np.zeros(0, np.int32)  # by slot: see `entries.write_pairs`
         self.work = new_work(1024)
         self.rebuild: Rebuild | None = None
         self._n_rows_earned = 0  # rows, since the last rebuild began
@@ -152,6 +156,7 @@ class ApTree:
         self.rebuild, self._built_with_sample = None, self.recent.full
         self._learn_moves()
         entries = self.order.entries(table, table.layout.rows[slots], slots)
+        self.note_pairs(entries)
         self._building.adopt(entries)
         lists = self.lists
         if lists is not None and len(self.context.live.table) > LISTED_PER_ENTRY * entries.size:
@@ -193,6 +198,7 @@ class ApTree:
     def insert(self, slots: Ints) -> None:
         """File subscriptions that were just written to the table."""
         entries = self.order.entries(self.table, self.table.layout.rows[slots], slots)
+        self.note_pairs(entries)
         self._insert(entries, ROOT, self.order.ranks)
         self.n_entries += entries.size
         self._note_changed(slots, None)
@@ -203,6 +209,11 @@ class ApTree:
         while done < entries.size:
             done, code = insert_entries(self.layout, ranks, entries, done, origin, rows, limits, self.work)
             self.make_room(code)
+
+    def note_pairs(self, entries: Array) -> None:
+        """Note which of these subscriptions, that are new or changed, one or two words decide about."""
+        self.pairs = with_room(self.pairs, 2 * self.table.slots.capacity)
+        write_pairs(entries, self.pairs)
 
     def remove(self, slots: Ints) -> None:
         """Remove subscriptions that are about to be freed in the table."""
@@ -301,6 +312,8 @@ class ApTree:
 
     def _take_todo(self, kind: int) -> Ints:
         work = self.work
+        if not work.n_todo[kind]:
+            return _NOTHING_TO_DO
         listed = (work.overfull, work.drifting, work.underfull)[kind][: work.n_todo[kind]].copy()
         work.n_todo[kind] = 0
         return listed
@@ -428,7 +441,9 @@ class ApTree:
         rebuild = self.rebuild.builder.nbytes if self.rebuild is not None else 0
         work = sum(array.nbytes for array in self.work)
         ranks = self.order.ranks.nbytes
-        return self.arrays.nbytes + ranks + self.recent.nbytes + self._building.nbytes + rebuild + work
+        return (
+            self.arrays.nbytes + ranks + self.pairs.nbytes + self.recent.nbytes + self._building.nbytes + rebuild + work
+        )
 
     def state(self) -> State:
         """All but a subtree that is not complete, which is begun again, and lists of what is to be done."""
@@ -453,6 +468,9 @@ class ApTree:
         self.order.load(state["order"])
         self.recent.load(state["recent"])
         self.velocities.load(state["velocities"])
+        slots = self.table.used_slots
+        for chosen in np.array_split(slots, 1 + slots.size // _NOTED):
+            self.note_pairs(self.order.entries(self.table, self.table.layout.rows[chosen], chosen))
         self.n_entries, self._built_with_sample = int(state["entries"]), bool(state["informed"])
         self._n_rows_earned = int(state["earned"])
         self._built_moving, self._list_weight = bool(state["moving"]), float(state["lists"])

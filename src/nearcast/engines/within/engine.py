@@ -20,16 +20,21 @@ from nearcast.engines.within.match import (
     TOUCHED,
     VERIFIED,
     VISITED_LEAVES,
+    MatchCall,
     MatchRoom,
     VerifyInput,
+    bytes_of_room,
     grown_match_room,
-    match_many,
+    match_held,
     new_match_room,
+    with_new_found,
 )
-from nearcast.engines.within.match_order import new_sort_room, with_sort_room
 from nearcast.engines.within.moving.answers import MoveAnswers
 from nearcast.engines.within.settings import ApTreeSettings
+from nearcast.held import HeldCall
 from nearcast.window.live import Steps
+
+_GIVEN_AWAY = 1 << 17  # matches; as many make new arrays cheaper than copies
 
 
 class WithinApTree:
@@ -57,8 +62,9 @@ class WithinApTree:
         self._n_messages = 0
         self.room = new_match_room(4096 if self.tree.lists is not None else 0)
         self._frontier = new_frontier()
-        self._order = new_sort_room()
         self._signs, self._scores = np.zeros(0, np.int32), np.zeros(0)  # of every change: ``+``, and no score
+        self._where = context.space.kernel_input
+        self._match_many: HeldCall[MatchCall] = HeldCall(match_held)
 
     def insert(self, slots: Ints) -> None:
         tree = self.tree
@@ -80,7 +86,7 @@ class WithinApTree:
             return NO_CHANGES
         live, tree = self.context.live, self.tree
         tree.order.ensure_terms(self.context.vocabulary.capacity)
-        n_arrived = int(np.count_nonzero(steps.arrivals >= 0))
+        n_arrived = steps.n_arrivals
         changes = self._match(steps, 1, live.table) if n_arrived else NO_CHANGES
         if steps.withdrawn.size:
             sequences = live.table.layout.rows["sequence"]
@@ -107,18 +113,18 @@ class WithinApTree:
         """Who matches the arrivals, all as ``+``; a negative sign says that they are withdrawn, and never listed."""
         tree = self.tree
         room = self._ready()
-        space = self.context.space
         messages, arrivals = table.with_patterns(steps.arrivals)
-        stored = table.layout.rows
-        descent = DescentInput(arrivals, messages, tree.order.ranks, space.metric_code, steps.arrivals, stored)
-        verify = VerifyInput(self.table.layout, steps.clocks, space.kernel_input, sign)
+        descent = DescentInput(arrivals, messages, tree.order.ranks, self._where.metric, steps.arrivals, table.rows)
+        verify = VerifyInput(self.table.layout, steps.clocks, self._where, sign, tree.pairs)
         found: list[tuple[Ints, Ints, Ints]] = []
         event = 0
         while True:
             first = event
-            order = self._order = with_sort_room(self._order, room.slots.size, arrivals.size)
-            event, n, n_visits, shortage = match_many(tree.layout, descent, verify, first, self._frontier, room, order)
-            found.append((order.events[:n].copy(), order.slots[:n].copy(), room.arrivals[:n].copy()))
+            call = MatchCall(tree.layout, descent, verify, self._frontier, room)
+            event, n, n_visits, shortage = self._match_many(call, first)
+            if n:
+                found.append(self._taken(n))
+                room = self.room
             if tree.lists is not None and sign > 0:
                 tree.lists.add_visits(tree.arrays, room, n_visits)
             if shortage == DONE:
@@ -129,11 +135,21 @@ class WithinApTree:
                 room = self.room = grown_match_room(room, shortage)
         if sign > 0:
             tree.recent.observe(messages, arrivals)
+        if not found:
+            return NO_CHANGES
         events, slots, matched = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
         n = events.size
         if n > self._signs.size:
             self._signs, self._scores = np.ones(n, np.int32), np.full(n, np.nan)
         return Changes(events, slots, matched, self._signs[:n], self._scores[:n])
+
+    def _taken(self, n: int) -> tuple[Ints, Ints, Ints]:
+        """Events, slots and messages of the first `n` matches found; many are not copied but given away."""
+        slots, events, arrivals = (column[:n] for column in self.room.found)
+        if n < _GIVEN_AWAY:
+            return events.copy(), slots.copy(), arrivals.copy()
+        self.room = with_new_found(self.room, self.room.found.slots.size)
+        return events, slots, arrivals
 
     def _ready(self) -> MatchRoom:
         """Make room for all terms, and for all subscriptions once any has several clauses."""
@@ -171,7 +187,7 @@ class WithinApTree:
 
     def stats(self) -> Stats:
         counters, n, tree = self.room.counters, max(1, self._n_messages), self.tree
-        scratch = (*self.room, *self._frontier, *self._order, self._signs, self._scores)
+        scratch = (*self._frontier, self._signs, self._scores)
         at = {
             "leaves": VISITED_LEAVES, "touched": TOUCHED, "candidates": CANDIDATES, "verified": VERIFIED,
             "matched": MATCHED,
@@ -189,7 +205,10 @@ class WithinApTree:
             "rebuilding": tree.rebuilding,
             "following": self.answers.work,
             "tree": _shape(tree.layout),
-            "bytes": tree.nbytes + self.answers.nbytes + sum(array.nbytes for array in scratch),
+            "bytes": tree.nbytes
+            + self.answers.nbytes
+            + bytes_of_room(self.room)
+            + sum(array.nbytes for array in scratch),
         }
 
     def state(self) -> State:

@@ -20,6 +20,7 @@ from nearcast.engines.within.layout import (
     NO_WORD,
     PLAIN,
     UNRANKED,
+    WORD_BITS,
 )
 from nearcast.jit import kernel
 from nearcast.space.rounding import above, below
@@ -159,3 +160,17 @@ def find_entry(subscriptions: WithinLayout, slot: int, clause: int, ranks: Ints,
     for _ in range(clause):
         at = next_clause(subscriptions.clauses, at)
     write_entry(row, slot, clause, at, subscriptions, ranks, out)
+
+
+@kernel
+def write_pairs(entries: Array, pairs: Ints) -> None:
+    """Write the words of those subscriptions that one or two words decide about where their box holds the place.
+
+    `pairs` are two terms for each slot, equal if there is one word, or NO_WORD where more must be asked.
+    """
+    for i in range(entries.size):
+        entry = entries[i]
+        few = (entry.tags & (PLAIN | MORTAL | MANY | ASKS) == PLAIN) & ((entry.tags >> N_WORDS & WORD_BITS) <= 2)
+        word = entry.word0 if few else NO_WORD
+        pairs[2 * entry.slot] = word
+        pairs[2 * entry.slot + 1] = entry.word1 if few and entry.word1 != NO_WORD else word

@@ -6,10 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from nearcast.columns.arena import Array
 from nearcast.engines.within.ap_tree import ApTree
 from nearcast.engines.within.arrays import class_room
 from nearcast.engines.within.descend import CHUNK, DescentInput, find_leaves, grown_frontier, new_frontier, with_terms
-from nearcast.engines.within.entries import find_entry
+from nearcast.engines.within.entries import find_entry, write_pairs
 from nearcast.engines.within.layout import (
     BLOCK_SHAPE,
     BLOCK_WORD,
@@ -115,9 +116,18 @@ def _check_block(tree: ApTree, block: int, size_class: int) -> None:
             assert entry["tags"] & MANY, "only clauses of several have numbers"
 
 
+def _check_pairs(tree: ApTree, entries: Array) -> None:
+    """Assert that the tree knows of every subscription whether two words decide, in whatever order."""
+    pairs, of_slots = np.zeros_like(tree.pairs), entries["slot"]
+    write_pairs(entries, pairs)
+    for known, right in zip(tree.pairs.reshape(-1, 2)[of_slots], pairs.reshape(-1, 2)[of_slots], strict=True):
+        assert set(known.tolist()) == set(right.tolist()), "few words decide where they may"
+
+
 def _check_entries(tree: ApTree, held: dict[int, set[tuple[int, int]]], weights: dict[int, int]) -> None:
     layout, slots = tree.layout, tree.table.used_slots
     entries = tree.order.entries(tree.table, tree.table.rows[slots], slots)
+    _check_pairs(tree, entries)
     path, ranks = np.zeros(1 << 16, np.int32), np.zeros(1 << 16, np.int32)
     found: dict[int, set[tuple[int, int]]] = {part: set() for part in held}
     counts = dict.fromkeys(weights, 0)

@@ -27,6 +27,7 @@ from nearcast.engines.within.layout import (
     N_ALONE,
     N_HASHED,
     N_ROWS,
+    NO_WORD,
     OPEN_BITS,
     ROOT,
     TINY,
@@ -37,7 +38,17 @@ from nearcast.engines.within.layout import (
     TreeLayout,
 )
 from nearcast.engines.within.leaf_block import LAST_CODE, code_of, first_byte, hash_of, lines_for
-from nearcast.engines.within.match_order import SortRoom, Span, sort_matches
+from nearcast.engines.within.match_order import (
+    DIGIT,
+    KEY_BITS,
+    MOST_GROUPED,
+    Group,
+    Matches,
+    bits_of,
+    sort_keys_of,
+    write_matches,
+)
+from nearcast.held import opened
 from nearcast.jit import BITS, NEED_ROOM, bits_at_least, bits_at_most, inlined, kernel, lowest_bit, prefetch
 from nearcast.space.regions import in_box
 from nearcast.space.space import SpaceInput
@@ -46,10 +57,12 @@ VISITED_LEAVES, TOUCHED, CANDIDATES, VERIFIED, MATCHED = range(5)  # positions i
 N_COUNTERS = 5
 DONE, NEED_FOUND, NEED_MATCHES = 0, -3, -4  # or NEED_FRONTIER: what there was too little room for, if any
 _FIRST_DOUBTFUL = 1 << 14
+_MOST_DOUBTED = 2048  # entries in doubt that are verified together, but for those of one message
 _LEAVES_AHEAD = 5  # how many leaves ahead blocks are prefetched
 _FETCHED = 16  # lines of a block that are prefetched at most
 _NO_BITS, _ONE_BIT, _ALL_BITS = np.uint64(0), np.uint64(1), np.uint64(2**64 - 1)
-PROBE_SHIFT, SLOT_BITS = 33, 0xFFFFFFFF  # an entry in doubt: probe, slot, and is it one of several clauses?
+PROBE_SHIFT, SLOT_SHIFT, SLOT_BITS = 34, 2, 0xFFFFFFFF  # an entry in doubt: probe, slot, and these two:
+INSIDE, SEVERAL = 2, 1  # does its box surely hold the place? Is it one of several clauses?
 
 
 class VerifyInput(NamedTuple):
@@ -59,6 +72,7 @@ class VerifyInput(NamedTuple):
     clocks: Longs  # int64[n_events]
     where: SpaceInput
     sign: int  # of stamps: +1 for arrivals, -1 for messages that are withdrawn, which were stamped when they arrived
+    pairs: Ints  # int32[2 * n_slots]: two words that decide where the place is sure; NO_WORD if they do not
 
 
 class Strips(NamedTuple):
@@ -75,11 +89,12 @@ class MatchRoom(NamedTuple):
 
     dense: Floats  # float64[n_terms]: 1 for the words of the message, zeros between calls
     seen: Array  # uint8[256]: 1 for the hashes of its words, zeros between calls
-    doubtful: Longs  # int64[]: entries to verify: a probe, a slot, and is it one of several clauses?
+    doubtful: Longs  # int64[]: entries of a group of messages to verify
     stamps: Longs  # int64[n_slots]: the last message that a subscription of several clauses was found for
-    events: Ints  # int32[]: the event of each match, as it was found
-    slots: Ints  # int32[]: the subscription
-    arrivals: Ints  # int32[]: out: the message of each match, in order
+    keys: Ints  # int32[]: matches of the group, as they were found; as long as `doubtful`
+    spare: Ints  # int32[]: the same length
+    counts: Ints  # int32[]: for each digit of a key
+    found: Matches  # out
     visitors: Ints  # int32[]: out: messages, and
     visits: Ints  # int32[]: out: the parts of leaves that they came to; without room these are not kept
     counters: Longs  # int64[N_COUNTERS]
@@ -87,27 +102,31 @@ class MatchRoom(NamedTuple):
 
 def new_match_room(n_visits: int) -> MatchRoom:
     """Little room of every kind."""
-    ints = [np.zeros(4096, np.int32) for _ in range(3)]
-    return MatchRoom._make(
-        [
-            np.zeros(0),
-            np.zeros(256, np.uint8),
-            np.zeros(_FIRST_DOUBTFUL, np.int64),
-            np.zeros(0, np.int64),
-            *ints,
-            np.zeros(n_visits, np.int32),
-            np.zeros(n_visits, np.int32),
-            np.zeros(N_COUNTERS, np.int64),
-        ]
-    )
+    keys, spare = np.zeros(_FIRST_DOUBTFUL, np.int32), np.zeros(_FIRST_DOUBTFUL, np.int32)
+    found = Matches(*(np.zeros(4096, np.int32) for _ in Matches._fields))
+    return MatchRoom(
+        np.zeros(0), np.zeros(256, np.uint8), np.zeros(_FIRST_DOUBTFUL, np.int64), np.zeros(0, np.int64),
+        keys, spare, np.zeros(1 << DIGIT, np.int32), found, np.zeros(n_visits, np.int32), np.zeros(n_visits, np.int32),
+        np.zeros(N_COUNTERS, np.int64),
+    )  # fmt: skip
 
 
 def grown_match_room(room: MatchRoom, shortage: int) -> MatchRoom:
     """The same with twice the room for what there was too little of."""
-    if shortage == NEED_FOUND:
-        return room._replace(doubtful=with_room(room.doubtful, 2 * room.doubtful.size))
-    growing = ("events", "arrivals", "slots", "visitors", "visits")
-    return room._replace(**{name: with_room(getattr(room, name), 2 * getattr(room, name).size) for name in growing})
+    growing = ("doubtful", "keys", "spare") if shortage == NEED_FOUND else ("visitors", "visits")
+    grown: dict[str, Any] = {name: with_room(getattr(room, name), 2 * getattr(room, name).size) for name in growing}
+    n_found = room.found.slots.size * (1 if shortage == NEED_FOUND else 2)
+    return with_new_found(room._replace(**grown), n_found)
+
+
+def with_new_found(room: MatchRoom, n: int) -> MatchRoom:
+    """The same with new arrays for `n` matches, as the old ones were too small or given away."""
+    return room._replace(found=Matches(*(np.empty(n, np.int32) for _ in Matches._fields)))
+
+
+def bytes_of_room(room: MatchRoom) -> int:
+    """Bytes of what stays; many matches are given away, and what is made for the next ones is not touched yet."""
+    return sum(getattr(room, name).nbytes for name in room._fields if name != "found")
 
 
 @inlined
@@ -188,21 +207,29 @@ def boxes_met(codes: Array, at: Any, stride: Any, strip: Strips) -> tuple[Any, A
 
 @inlined
 def scan_block(
-    tree: TreeLayout, block: int, probe: int, place: RoundedPlace, rows: Array, room: MatchRoom, n: int, n_doubtful: int
+    tree: TreeLayout,
+    leaf: Any,
+    event_key: int,
+    place: RoundedPlace,
+    pairs: Ints,
+    room: MatchRoom,
+    n: int,
+    n_doubtful: int,
 ) -> Any:
-    """Append the entries of a block that match the message to room.slots, and those in doubt; how many there are then.
+    """Append the entries of a leaf that match the message to room.keys, and those in doubt; how many there are then.
 
-    Up to 64 entries are compared at a time, and only those that meet the place are looked at one by one. Rows of those
-    in doubt are prefetched.
+    Up to 64 entries are compared at a time, and only those that meet the place are looked at one by one. The words of
+    those in doubt are prefetched.
     """
-    ints, floats, codes, slots, doubtful, seen = (
+    ints, floats, codes, keys, doubtful, seen = (
         tree.ints,
         tree.floats,
         tree.bytes,
-        room.slots,
+        room.keys,
         room.doubtful,
         room.seen,
     )
+    block, probe = INTS_PER_LINE * leaf.start, np.int64(leaf.probe) << PROBE_SHIFT
     x, y, x_scale, y_scale = (
         floats[block + X_ORIGIN], floats[block + Y_ORIGIN], floats[block + X_SCALE], floats[block + Y_SCALE],
     )  # fmt: skip
@@ -218,52 +245,74 @@ def scan_block(
     if n_alone > 0 and room.dense[ints[block + BLOCK_WORD]] == 0.0:
         begin = n_alone
     strip = Strips(np.uint8(left), np.uint8(right), np.uint8(bottom), np.uint8(top))
-    stride, at, first, kinds = (
-        np.int64(shape >> OPEN_BITS),
-        first_byte(ints, block),
-        block + HEADER,
-        rows["region_kind"],
-    )
+    stride, at, first = np.int64(shape >> OPEN_BITS), first_byte(ints, block), block + HEADER
     hashes = at + 4 * stride
     i = begin
     while i < n_rows:
-        may, surely = boxes_met(codes, at + i, stride, strip)
-        may &= low_bits(n_rows - i)
-        surely &= low_bits(n_alone - i)
-        may &= ~surely
+        may, inside = boxes_met(codes, at + i, stride, strip)
+        surely = inside & low_bits(n_alone - i)
+        may &= low_bits(n_rows - i) & ~surely
         while surely != _NO_BITS:
-            slots[n] = ints[first + i + lowest_bit(surely)]
+            keys[n] = event_key | ints[first + i + lowest_bit(surely)]
             n += 1
             surely &= surely - _ONE_BIT
         while may != _NO_BITS:
-            row = i + lowest_bit(may)
+            bit = lowest_bit(may)
+            row = i + bit
             may &= may - _ONE_BIT
             slot, several = np.int64(ints[first + row]), row >= n_known
-            doubtful[n_doubtful] = np.int64(probe) << PROBE_SHIFT | slot << 1 | (1 if several else 0)
+            is_inside = INSIDE if inside >> np.uint64(bit) & _ONE_BIT else 0
+            doubtful[n_doubtful] = probe | slot << SLOT_SHIFT | is_inside | (SEVERAL if several else 0)
             holds = (row < n_alone) | several | (seen[codes[hashes + row]] != 0)
             if holds:
-                prefetch(rows, slot)
-                prefetch(kinds, slot)
+                prefetch(pairs, 2 * slot)
                 n_doubtful += 1
         i += BITS
     return n, n_doubtful
 
 
 @kernel
-def drop_outside(n_doubtful: int, descent: DescentInput, verify: VerifyInput, probes: Array, doubtful: Longs) -> int:
-    """Keep the doubtful entries that live and whose boxes hold the place, and prefetch their words; how many are left.
+def decide_pairs(
+    first: int, n_doubtful: int, event_key: int, verify: VerifyInput, room: MatchRoom, n: int
+) -> tuple[int, int]:
+    """Decide about the doubtful entries from `first` on, all of one message, whose place is sure and words are few.
 
-    Circles and polygons are left to the exact check.
+    Rows of those that stay in doubt are prefetched. Returns how many matches and how many doubtful there are then.
     """
-    rows, clauses = verify.subscriptions.rows, verify.subscriptions.clauses
-    messages, arrivals, clocks = descent.messages.rows, descent.slots, verify.clocks
+    pairs, doubtful, keys, dense, rows = verify.pairs, room.doubtful, room.keys, room.dense, verify.subscriptions.rows
+    kinds, left = rows["region_kind"], first
+    for i in range(first, n_doubtful):
+        slot = doubtful[i] >> SLOT_SHIFT & SLOT_BITS
+        word, other = pairs[2 * slot], pairs[2 * slot + 1]
+        if doubtful[i] & INSIDE and word != NO_WORD:
+            keys[n] = event_key | slot
+            n += 1 if (dense[word] != 0.0) & (dense[other] != 0.0) else 0
+            continue
+        prefetch(rows, slot)
+        prefetch(kinds, slot)
+        doubtful[left] = doubtful[i]
+        left += 1
+    return n, left
+
+
+@kernel
+def drop_outside(n_doubtful: int, descent: DescentInput, verify: VerifyInput, probes: Array, doubtful: Longs) -> int:
+    """Keep the doubtful entries that live, whose boxes hold the place and whose conditions are satisfied; how many.
+
+    Most conditions fail, so that their words are never looked at; those of the others are prefetched. Circles and
+    polygons are left to the exact check.
+    """
+    rows, clauses, conditions = verify.subscriptions.rows, verify.subscriptions.clauses, verify.subscriptions.conditions
+    messages, fields, arrivals, clocks = descent.messages.rows, descent.messages.fields, descent.slots, verify.clocks
     n = 0
     for i in range(n_doubtful):
         event = probes[doubtful[i] >> PROBE_SHIFT].event
-        row, message = rows[doubtful[i] >> 1 & SLOT_BITS], messages[arrivals[event]]
+        row, message = rows[doubtful[i] >> SLOT_SHIFT & SLOT_BITS], messages[arrivals[event]]
         if row.expires <= clocks[event] or (
             row.region_kind == BOX and not in_box(row.x0, row.y0, row.x1, row.y1, message.x, message.y)
         ):
+            continue
+        if row.condition != NO_CONDITION and not satisfies(conditions, row.condition, fields, arrivals[event]):
             continue
         prefetch(clauses, row.clause_start)
         doubtful[n] = doubtful[i]
@@ -272,25 +321,25 @@ def drop_outside(n_doubtful: int, descent: DescentInput, verify: VerifyInput, pr
 
 
 @kernel
-def is_among(slots: Ints, first: int, end: int, slot: int) -> bool:
-    """Is a slot among slots[first:end]?"""
+def is_among(keys: Ints, first: int, end: int, key: int) -> bool:
+    """Is a key among keys[first:end]?"""
     for i in range(first, end):
-        if slots[i] == slot:
+        if keys[i] == key:
             return True
     return False
 
 
 @kernel
 def verify_doubtful(
-    n_doubtful: int, descent: DescentInput, verify: VerifyInput, probes: Array, room: MatchRoom, n: int
+    n_doubtful: int, descent: DescentInput, verify: VerifyInput, probes: Array, room: MatchRoom, group: Group, n: int
 ) -> int:
-    """Verify doubtful entries and append the subscriptions of those that match; returns how many there are then.
+    """Verify doubtful entries and append the keys of those that match; returns how many there are then.
 
-    They come message by message. Conditions come before regions and words: most of them fail. A message that is looked
-    for under two longitudes is only ever in doubt, so that what both find shows here.
+    They come message by message. A message that is looked for under two longitudes is only ever in doubt, so that what
+    both find shows here.
     """
-    subscriptions, messages, doubtful, slots = verify.subscriptions, descent.messages, room.doubtful, room.slots
-    rows, conditions, arrivals = subscriptions.rows, subscriptions.conditions, descent.slots
+    subscriptions, messages, doubtful, keys = verify.subscriptions, descent.messages, room.doubtful, room.keys
+    rows, arrivals = subscriptions.rows, descent.slots
     n_left = drop_outside(n_doubtful, descent, verify, probes, doubtful)
     event, before = -1, n
     for i in range(n_left):
@@ -300,102 +349,130 @@ def verify_doubtful(
                 mark_words(messages, arrivals[event], 0, room.dense, room.seen)
             event, before = probe.event, n
             mark_words(messages, arrivals[event], 1, room.dense, room.seen)
-        slot, message = doubtful[i] >> 1 & SLOT_BITS, messages.rows[arrivals[event]]
-        condition = rows[slot].condition
-        if condition != NO_CONDITION and not satisfies(conditions, condition, messages.fields, arrivals[event]):
-            continue
+        slot, message = doubtful[i] >> SLOT_SHIFT & SLOT_BITS, messages.rows[arrivals[event]]
+        key = (event - group.first) << group.slot_bits | slot
         if rows[slot].region_kind == BOX:  # checked by `drop_outside`
             if not clauses_hold(subscriptions, slot, room.dense):
                 continue
         elif not within_matches(subscriptions, slot, message, verify.where, room.dense):
             continue
-        if doubtful[i] & 1:
+        if doubtful[i] & SEVERAL:
             if room.stamps[slot] == verify.sign * message.sequence:
                 continue
             room.stamps[slot] = verify.sign * message.sequence
-        elif probes[max((doubtful[i] >> PROBE_SHIFT) - 1, 0)].twin and is_among(slots, before, n, slot):
+        elif probes[max((doubtful[i] >> PROBE_SHIFT) - 1, 0)].twin and is_among(keys, before, n, key):
             continue
-        slots[n], room.events[n] = slot, event
+        keys[n] = key
         n += 1
     if event >= 0:
         mark_words(messages, arrivals[event], 0, room.dense, room.seen)
     return n
 
 
+@inlined
+def put_in_order(n: int, group: Group, stored: Ints, room: MatchRoom, n_out: int) -> int:
+    """Write the matches of a group, `n` keys so far without order, behind the others; how many there are then."""
+    in_spare = sort_keys_of(room.keys, room.spare, n, room.counts)
+    write_matches(room.spare if in_spare else room.keys, n, group, stored, room.found, n_out)
+    return n_out + n
+
+
+class Pending(NamedTuple):
+    """Of a group: matches, and entries in doubt."""
+
+    n: int
+    n_doubtful: int
+
+
+class Found(NamedTuple):
+    """How far matching came."""
+
+    resume: int  # the probe, or the event, to resume with
+    n: int  # matches
+    n_visits: int
+    shortage: int  # DONE, or what there was too little room for
+
+
+@inlined
+def shortage_for(n_rows: Any, n_leaves: int, n: int, n_visits: int, room: MatchRoom) -> int:
+    """What there is too little room for behind `n` matches, if a message meets this many rows and leaves."""
+    if n_rows >= room.doubtful.size:
+        return NEED_FOUND
+    if n_rows >= room.found.slots.size - n or (room.visits.size > 0 and n_visits + n_leaves > room.visits.size):
+        return NEED_MATCHES
+    return DONE
+
+
+@inlined
+def scan_leaves(
+    tree: TreeLayout, descent: DescentInput, verify: VerifyInput, p: int, frontier: Frontier, room: MatchRoom,
+    group: Group, pending: Pending,
+) -> Pending:  # fmt: skip
+    """Scan the leaves of the message whose first probe is `p`."""
+    leaves, leaf_start, counters, probe = frontier.leaves, frontier.leaf_start, room.counters, frontier.probes[p]
+    last, n, n_doubtful = leaves.size - 1, pending.n, pending.n_doubtful
+    slot, event_key = descent.slots[probe.event], (probe.event - group.first) << group.slot_bits
+    message = descent.messages.rows[slot]
+    place = rounded_place(math.nan if probe.twin else message.x, message.y)
+    mark_words(descent.messages, slot, 1, room.dense, room.seen)
+    for i in range(leaf_start[p], leaf_start[p + 1 + probe.twin]):
+        prefetch_block(tree.ints, leaves[min(i + _LEAVES_AHEAD, last)])
+        n, n_doubtful = scan_block(tree, leaves[i], event_key, place, verify.pairs, room, n, n_doubtful)
+    counters[CANDIDATES] += n - pending.n + n_doubtful - pending.n_doubtful
+    n, n_doubtful = decide_pairs(pending.n_doubtful, n_doubtful, event_key, verify, room, n)
+    counters[VERIFIED] += n_doubtful - pending.n_doubtful
+    mark_words(descent.messages, slot, 0, room.dense, room.seen)
+    return Pending(n, n_doubtful)
+
+
 @kernel
 def match_chunk(
-    tree: TreeLayout,
-    descent: DescentInput,
-    verify: VerifyInput,
-    n_probes: int,
-    frontier: Frontier,
-    room: MatchRoom,
-    n: int,
-    n_visits: int,
-) -> tuple[int, int, int, int]:
-    """Append the subscriptions that match a chunk of messages whose leaves are found.
+    tree: TreeLayout, descent: DescentInput, verify: VerifyInput, n_probes: int, frontier: Frontier, room: MatchRoom,
+    n: int, n_visits: int,
+) -> Found:  # fmt: skip
+    """Write the subscriptions that match a chunk of messages whose leaves are found, behind `n` others.
 
-    What is in doubt is verified for many messages together, so that rows and clauses are in the cache by then.
-
-    Returns the probe to resume with, the numbers of matches and visits so far, and what there was too little room for.
+    What is in doubt is verified for a group of messages together, so that rows and clauses are in the cache by then.
     """
-    ints, slots, doubtful, rows = tree.ints, room.slots, room.doubtful, verify.subscriptions.rows
-    leaves, leaf_start, counters = frontier.leaves, frontier.leaf_start, room.counters
-    probes, arrivals, messages = frontier.probes, descent.slots, descent.messages
-    p, last, n_doubtful, n_before, shortage = 0, leaf_start[n_probes] - 1, 0, n, DONE
+    leaves, leaf_start, probes, stored = frontier.leaves, frontier.leaf_start, frontier.probes, descent.stored
+    bits, counters = bits_of(verify.subscriptions.rows.size), room.counters
+    p, pending, shortage, before = 0, Pending(0, 0), DONE, n
+    group = Group(probes[0].event, bits)
     while p < n_probes:
-        event, n_twins = probes[p].event, 1 + probes[p].twin
-        first, end = leaf_start[p], leaf_start[p + n_twins]
-        n_rows = 0
+        event, after = probes[p].event, p + 1 + probes[p].twin
+        first, end, n_rows = leaf_start[p], leaf_start[after], np.int64(0)
         for i in range(first, end):
             n_rows += leaves[i].n_rows
-        if n_doubtful > 0 and n_rows >= doubtful.size - n_doubtful:
-            n, n_doubtful = verify_doubtful(n_doubtful, descent, verify, probes, room, n), 0
-        if n_rows >= doubtful.size:
-            shortage = NEED_FOUND
-        elif n_rows + n_doubtful >= slots.size - n or (
-            room.visits.size > 0 and n_visits + end - first > room.visits.size
-        ):
-            shortage = NEED_MATCHES
+        n_pending = pending.n + pending.n_doubtful
+        full = n_pending > MOST_GROUPED or pending.n_doubtful > _MOST_DOUBTED or n_rows >= room.keys.size - n_pending
+        shortage = shortage_for(n_rows, end - first, n + n_pending, n_visits, room)
+        if full or shortage != DONE or (event - group.first) >> (KEY_BITS - bits) > 0:
+            n_grouped = verify_doubtful(pending.n_doubtful, descent, verify, probes, room, group, pending.n)
+            n = put_in_order(n_grouped, group, stored, room, n)
+            group, pending = Group(event, bits), Pending(0, 0)
+            shortage = shortage_for(n_rows, end - first, n, n_visits, room)
         if shortage != DONE:
             break
-        message = messages.rows[arrivals[event]]
-        place = rounded_place(math.nan if n_twins == 2 else message.x, message.y)
-        mark_words(messages, arrivals[event], 1, room.dense, room.seen)
-        middle, had = n, n_doubtful
-        for i in range(first, end):
-            prefetch_block(ints, leaves[min(i + _LEAVES_AHEAD, last)])
-            block, probe = INTS_PER_LINE * leaves[i].start, leaves[i].probe
-            n, n_doubtful = scan_block(tree, block, probe, place, rows, room, n, n_doubtful)
-        room.events[middle:n] = event
-        mark_words(messages, arrivals[event], 0, room.dense, room.seen)
-        counters[CANDIDATES] += n - middle + n_doubtful - had
-        counters[VERIFIED] += n_doubtful - had
+        pending = scan_leaves(tree, descent, verify, p, frontier, room, group, pending)
         if room.visits.size > 0:
             for i in range(first, end):
-                room.visitors[n_visits], room.visits[n_visits] = descent.stored[event], leaves[i].part
+                room.visitors[n_visits], room.visits[n_visits] = stored[event], leaves[i].part
                 n_visits += 1
         counters[VISITED_LEAVES] += end - first
         counters[TOUCHED] += n_rows
-        p += n_twins
-    n = verify_doubtful(n_doubtful, descent, verify, probes, room, n)
-    counters[MATCHED] += n - n_before
-    return p, n, n_visits, shortage
+        p = after
+    n_grouped = verify_doubtful(pending.n_doubtful, descent, verify, probes, room, group, pending.n)
+    n = put_in_order(n_grouped, group, stored, room, n)
+    counters[MATCHED] += n - before
+    return Found(p, n, n_visits, shortage)
 
 
 @kernel
 def match_many(
-    tree: TreeLayout,
-    descent: DescentInput,
-    verify: VerifyInput,
-    first: int,
-    frontier: Frontier,
-    room: MatchRoom,
-    order: SortRoom,
-) -> tuple[int, int, int, int]:
-    """Write the subscriptions that match the arrivals from event `first` on, by event and slot.
+    tree: TreeLayout, descent: DescentInput, verify: VerifyInput, first: int, frontier: Frontier, room: MatchRoom
+) -> Found:
+    """Write the subscriptions that match the arrivals from event `first` on to room.found, by event and slot.
 
-    Returns the event to resume with, the numbers of matches and visits, and DONE or what there was too little room for.
     The caller takes the matches and visits before it resumes, so there is room again for those of the next events.
     """
     n, n_visits, event, n_events, shortage = 0, 0, first, descent.slots.size, DONE
@@ -405,12 +482,27 @@ def match_many(
         if n_probes == NEED_ROOM:
             shortage = NEED_FRONTIER
             break
-        p, n, n_visits, shortage = match_chunk(tree, descent, verify, n_probes, frontier, room, n, n_visits)
-        if shortage != DONE:
-            event = frontier.probes[p].event
-            break
+        if n_probes > 0:
+            p, n, n_visits, shortage = match_chunk(tree, descent, verify, n_probes, frontier, room, n, n_visits)
+            if shortage != DONE:
+                event = frontier.probes[p].event
+                break
         event = end
-    sort_matches(room.slots, room.events, n, Span(first, event), order)
-    for i in range(n):
-        room.arrivals[i] = descent.stored[order.events[i]]
-    return event, n, n_visits, shortage
+    return Found(event, n, n_visits, shortage)
+
+
+class MatchCall(NamedTuple):
+    """All that `match_many` reads and writes."""
+
+    tree: TreeLayout
+    descent: DescentInput
+    verify: VerifyInput
+    frontier: Frontier
+    room: MatchRoom
+
+
+@kernel
+def match_held(held: Any, first: int) -> Found:
+    """`match_many` for a `Held` call."""
+    call = opened(held)
+    return match_many(call.tree, call.descent, call.verify, first, call.frontier, call.room)

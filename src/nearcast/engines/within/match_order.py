@@ -1,123 +1,102 @@
 """Puts matches in the order of updates: by event, then by slot, however the tree found them: kernels.
 
 Slots are given to subscriptions by events alone, so that nobody sees the shape of a tree in the order of updates.
+
+A match is one number, its *key*: its event, counted from the first of its group, above its slot. A group is so small
+that its keys stay in the cache nearest to the processor while they are sorted.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from nearcast.columns.arena import Ints, with_room
+from nearcast.columns.arena import Ints
 from nearcast.jit import kernel
 
-_DIGIT = 11  # bits of a slot that one pass sorts by
+MOST_GROUPED = 6144  # matches of a group, but for those of one message
+KEY_BITS = 31
+DIGIT = 11  # bits of a key that one pass sorts by at most
 _FEW = 48  # matches that are sorted one by one
 
 
-class Span(NamedTuple):
-    """The events of some matches."""
+class Group(NamedTuple):
+    """Messages whose matches are sorted together."""
 
-    first: int
-    end: int
-
-
-class SortRoom(NamedTuple):
-    """Room for matches in order, and scratch of sorting."""
-
-    slots: Ints  # int32[]: as long as there are matches
-    events: Ints  # int32[]: the same
-    counts: Ints  # int32[]: for each digit, or event
+    first: int  # the first of their events
+    slot_bits: int  # that any slot fits in
 
 
-def new_sort_room() -> SortRoom:
-    """Room for few."""
-    return SortRoom(np.zeros(64, np.int32), np.zeros(64, np.int32), np.zeros((1 << _DIGIT) + 1, np.int32))
+class Matches(NamedTuple):
+    """Matches in order."""
 
-
-def with_sort_room(room: SortRoom, n_matches: int, n_events: int) -> SortRoom:
-    """Room for this many matches of this many events."""
-    slots, events = with_room(room.slots, n_matches), with_room(room.events, n_matches)
-    return SortRoom(slots, events, with_room(room.counts, n_events + 1))
+    slots: Ints  # int32[]: the subscription
+    events: Ints  # int32[]
+    arrivals: Ints  # int32[]: the message
 
 
 @kernel
-def sort_few(slots: Ints, events: Ints, n: int) -> None:
-    """Sort matches one by one."""
+def bits_of(n: int) -> int:
+    """How many bits hold any number below `n`."""
+    bits = 0
+    while 1 << bits < n:
+        bits += 1
+    return bits
+
+
+@kernel
+def sort_few(keys: Ints, n: int) -> None:
+    """Sort keys one by one."""
     for i in range(1, n):
-        slot, event, j = slots[i], events[i], i
-        while j > 0 and (events[j - 1] > event or (events[j - 1] == event and slots[j - 1] > slot)):
-            slots[j], events[j] = slots[j - 1], events[j - 1]
+        key, j = keys[i], i
+        while j > 0 and keys[j - 1] > key:
+            keys[j] = keys[j - 1]
             j -= 1
-        slots[j], events[j] = slot, event
+        keys[j] = key
 
 
 @kernel
-def to_starts(counts: Ints, n: int) -> None:
-    """Turn the counts of `n` values into where each begins."""
-    start = np.int32(0)
-    for i in range(n):
-        count = counts[i]
-        counts[i] = start
-        start += count
-
-
-@kernel
-def pass_by_digit(slots: Ints, events: Ints, to_slots: Ints, to_events: Ints, n: int, shift: int, counts: Ints) -> None:
-    """Copy matches in the order of one digit of their slots."""
-    mask = (1 << _DIGIT) - 1
+def pass_by_digit(keys: Ints, out: Ints, n: int, shift: int, width: int, counts: Ints) -> None:
+    """Copy keys in the order of one of their digits."""
+    mask, start = (1 << width) - 1, 0
     counts[: mask + 1] = 0
     for i in range(n):
-        counts[slots[i] >> shift & mask] += 1
-    to_starts(counts, mask + 1)
+        counts[keys[i] >> shift & mask] += 1
+    for digit in range(mask + 1):
+        count = counts[digit]
+        counts[digit] = start
+        start += count
     for i in range(n):
-        digit = slots[i] >> shift & mask
-        to_slots[counts[digit]], to_events[counts[digit]] = slots[i], events[i]
+        digit = keys[i] >> shift & mask
+        out[counts[digit]] = keys[i]
         counts[digit] += 1
 
 
 @kernel
-def pass_by_event(slots: Ints, events: Ints, to_slots: Ints, to_events: Ints, n: int, first: int, counts: Ints) -> None:
-    """Copy matches in the order of their events, the first of which is `first`."""
-    for i in range(n):
-        counts[events[i] - first] += 1
-    to_starts(counts, counts.size)
-    for i in range(n):
-        at = events[i] - first
-        to_slots[counts[at]], to_events[counts[at]] = slots[i], events[i]
-        counts[at] += 1
-
-
-@kernel
-def copy_matches(slots: Ints, events: Ints, n: int, room: SortRoom) -> None:
-    """Copy the first `n` matches to `room`."""
-    for i in range(n):
-        room.slots[i], room.events[i] = slots[i], events[i]
-
-
-@kernel
-def sort_matches(slots: Ints, events: Ints, n: int, span: Span, room: SortRoom) -> None:
-    """Copy the first `n` matches, of these events, to `room`, by event and slot; the others are scratch then."""
+def sort_keys_of(keys: Ints, spare: Ints, n: int, counts: Ints) -> bool:
+    """Sort the first `n` keys; returns whether they are in `spare` then."""
     if n <= _FEW:
-        copy_matches(slots, events, n, room)
-        sort_few(room.slots, room.events, n)
-        return
-    first, largest = span.first, np.int32(0)
-    counts = room.counts[: span.end - first]
+        sort_few(keys, n)
+        return False
+    held = 0
     for i in range(n):
-        largest = max(largest, slots[i])
-    shift, in_room = 0, False
-    while shift == 0 or largest >> shift > 0:
-        if in_room:
-            pass_by_digit(room.slots, room.events, slots, events, n, shift, room.counts)
+        held |= int(keys[i])
+    n_bits, shift, in_spare = max(1, bits_of(held + 1)), 0, False
+    n_passes = -(-n_bits // DIGIT)
+    width = -(-n_bits // n_passes)
+    for _ in range(n_passes):
+        if in_spare:
+            pass_by_digit(spare, keys, n, shift, width, counts)
         else:
-            pass_by_digit(slots, events, room.slots, room.events, n, shift, room.counts)
-        in_room = not in_room
-        shift += _DIGIT
-    counts[:] = 0
-    if in_room:
-        pass_by_event(room.slots, room.events, slots, events, n, first, counts)
-        copy_matches(slots, events, n, room)
-        return
-    pass_by_event(slots, events, room.slots, room.events, n, first, counts)
+            pass_by_digit(keys, spare, n, shift, width, counts)
+        shift, in_spare = shift + width, not in_spare
+    return in_spare
+
+
+@kernel
+def write_matches(keys: Ints, n: int, group: Group, stored: Ints, out: Matches, n_out: int) -> None:
+    """Write the matches of `n` keys in order behind the first `n_out`; `stored` has the message of each event."""
+    mask = (1 << group.slot_bits) - 1
+    slots, events, arrivals = out.slots, out.events, out.arrivals
+    for i in range(n):
+        event = group.first + (keys[i] >> group.slot_bits)
+        slots[n_out + i], events[n_out + i], arrivals[n_out + i] = keys[i] & mask, event, stored[event]

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from nearcast.spark.plan import METHODS, plan
+from nearcast.spark.planning import METHODS, plan
 from nearcast.spark.run.file_rows import IdTypes, SourceFile
 from nearcast.spark.run.files import batch_frames
 

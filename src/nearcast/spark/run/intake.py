@@ -122,6 +122,9 @@ class Intakes:
             self.ids = ids
         return self.ids
 
+    def __len__(self) -> int:
+        return len(self._known)
+
     @property
     def end(self) -> int:
         """The number of pieces."""

@@ -55,6 +55,7 @@ BALANCE = 0.2
 BALANCE_AFTER_S = 5.0
 _LOOK_S = 0.1  # how often a run looks whether it is done
 _SWEEP_EVERY = 100  # batches
+_CARRIERS = ("py4j.", "org.apache.spark.api.python.", "org.apache.spark.SparkException: Job aborted")  # tell of others
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,9 +285,23 @@ class _Job:
         write = writer(options.out.absolute().as_uri(), options.updates_format, (*COUNTS, "restored"))
         reports = said.mapInArrow(write, REPORT).writeStream.foreachBatch(self._note)
         reports = reports.option("checkpointLocation", str(self._checkpoint / "spark"))
-        pieces.taking.result()
+        try:
+            query = reports.start()
+        except Exception as error:  # whatever Spark throws
+            raise self._failed(error) from error
+        try:
+            pieces.taking.result()
+        except Exception as error:
+            query.stop()
+            raise self._failed(error) from error
         self._watch("run", self.totals, self.head())
-        return reports.start()
+        return query
+
+    def _failed(self, error: Exception) -> SetupError:
+        told = cause(str(error))
+        if str(self._checkpoint / "spark") in told:
+            told += ". Put it back from a copy, or name another --out"
+        return SetupError(f"Spark failed: {told} (see {self._log})")
 
     def _propose(self, n: int, work: list[float] | None = None) -> None:
         """Assign subscriptions, those that files hold, to shards: at the start, or by the work that shards had."""
@@ -345,7 +360,7 @@ class _Job:
         except KeyboardInterrupt:
             return True
         except StreamingQueryException as error:
-            raise SetupError(f"Spark failed: {cause(str(error))} (see {self._log})") from error
+            raise self._failed(error) from error
         except (Py4JError, ConnectionError) as error:
             said = f"Spark's Java process has ended; run the same command to resume (see {self._log})"
             raise SetupError(said) from error
@@ -404,7 +419,14 @@ def drop_uncommitted(out: Path, n_batches: int) -> None:
 
 
 def cause(text: str) -> str:
-    """The line of Spark's many that says what went wrong."""
+    """The line of Spark's many that says what went wrong: an error of ours, of Python's, or the root of Java's."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    roots = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     named = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception", "InvalidInput"))]
-    return (named or lines or ["no reason given"])[-1][:300]
+    for found in (named, roots):
+        telling = [line for line in found if not line.startswith(_CARRIERS)]
+        own = [line for line in telling if line.startswith("nearcast.")]
+        if telling:
+            return (own or telling)[-1][:300]
+    first = lines[0] if lines else "no reason given"
+    return first.rpartition("terminated with exception: ")[2].partition(" SQLSTATE:")[0][:300]

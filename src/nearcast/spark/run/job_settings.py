@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from nearcast.spark.run.job import Options
 
-VERSION = 5  # of the checkpoint
+VERSION = 6  # of the checkpoint
 _SPARE_PARTITIONS = 4  # a checkpoint keeps its partitions, and so how many shards there can ever be
 
 
@@ -46,13 +46,17 @@ class Settings(NamedTuple):
             fitted = fit_weights(batch_frames(spark, files).messages, "text", analyzer=analyzer)
             if not fitted.n_texts:
                 paths = ", ".join(given.path for given in corpus)
-                raise InvalidInput("corpus", paths, "must hold texts, in a field or column named text")
+                raise InvalidInput("corpus", paths, "must hold messages with texts, in the forms that --messages takes")
             words, counts = fitted.counts()
             table = pa.table({"word": words, "n": counts}).replace_schema_metadata({"n_texts": str(fitted.n_texts)})
             store.put(place.name, to_bytes(table))
             return fitted
-        table = from_bytes(found)
-        n_texts = int(table.schema.metadata[b"n_texts"])
+        try:
+            table = from_bytes(found)
+            n_texts = int(table.schema.metadata[b"n_texts"])
+        except (pa.ArrowException, OSError, KeyError, TypeError, ValueError):
+            rule = f"has a {place.name} that is damaged: put it back from a copy, or name another --out"
+            raise InvalidInput("checkpoint", str(place.parent), rule) from None
         words, counts = table.column("word").combine_chunks(), table.column("n").to_numpy()
         return nc.Weights.of_counts(n_texts, words, counts, analyzer)
 

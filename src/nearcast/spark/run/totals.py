@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nearcast.errors import SetupError
 from nearcast.spark.shards.store import Store
 
 _KEPT = 100  # records that are kept; Spark may go back as far
@@ -73,6 +74,12 @@ class Record:
         return totals
 
     def _read(self, batch: int) -> Totals:
-        known = json.loads(self._store.need(f"{batch}.json").to_pybytes())
-        counted = {name: Counter(known[name]) for name in ("counts", "reasons", "subscriptions")}
-        return Totals(**counted, next_batch=known["next_batch"])
+        place = self._folder / f"{batch}.json"
+        try:
+            known = json.loads(self._store.need(place.name).to_pybytes())
+            counted = {name: Counter(known[name]) for name in ("counts", "reasons", "subscriptions")}
+            return Totals(**counted, next_batch=known["next_batch"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise SetupError(
+                f"{place} is damaged ({error}). Put it back from a copy, or name another --out."
+            ) from error

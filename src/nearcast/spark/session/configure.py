@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from typing import Any
 
 _ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -26,6 +28,8 @@ def configure(spark: Any) -> list[str]:
         for module in ("pandas", "pyarrow", "google.protobuf")
         if not _is_installed(module)
     ]
+    if get("spark.master").startswith("local"):
+        found += _lacking(getattr(getattr(spark, "sparkContext", None), "pythonExec", sys.executable))
     if get(f"{_STATE}.providerClass") != _ROCKS:
         found.append(f"Streams cannot run without the state store RocksDB: set {_STATE}.providerClass to {_ROCKS}.")
     if get("spark.executor.pyspark.memory"):
@@ -56,6 +60,21 @@ def configure(spark: Any) -> list[str]:
             f"Tasks may take more cores than they are given: set spark.executorEnv.{unset[0]} to 1, and the like."
         )
     return found
+
+
+def _lacking(python: str) -> list[str]:
+    """What the Python lacks that runs tasks on this machine, if it is another than this one."""
+    look = "from importlib.util import find_spec; raise SystemExit(find_spec('nearcast') is None)"
+    try:
+        lacks = python != sys.executable and subprocess.run([python, "-c", look], check=False).returncode != 0
+    except OSError:
+        lacks = True
+    if not lacks:
+        return []
+    return [
+        f"Tasks run {python}, which has no nearcast: set the variable PYSPARK_PYTHON to {sys.executable} before the "
+        "session starts."
+    ]
 
 
 def _is_installed(module: str) -> bool:

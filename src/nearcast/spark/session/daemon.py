@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pyspark.daemon import manager
 
-import nearcast.spark
+from nearcast.spark import stream
+from nearcast.spark.run import file_source, parts
 
 if __name__ == "__main__":
-    assert nearcast.spark
+    assert all((stream, file_source, parts))
     manager()

@@ -23,7 +23,7 @@ _EXECUTOR_MB = 1024
 _OWN = "WORKERS_OF"  # a variable of the environment of workers that hold shards: it sets them apart
 # Java does little here but start: the simple compiler and collector take 25 s of processor time for a small run, the
 # default ones 43 s (2026-11, two busy cores).
-_SMALL_JAVA = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SMALL_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 _LOGGING = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = console
@@ -51,12 +51,12 @@ def own_workers(spark: SparkSession) -> Iterator[None]:
     An executor takes whichever worker is idle, so that a shard could meet one that does not hold it, and each such
     meeting costs a restore. With workers of its own there is only one that can be idle.
     """
-    environment = spark.sparkContext.environment
-    environment[_OWN] = "shards"
+    context, before = spark.sparkContext, spark.sparkContext.environment
+    context.environment = {**before, _OWN: "shards"}  # another one, since other threads may be reading this one
     try:
         yield
     finally:
-        del environment[_OWN]
+        context.environment = before
 
 
 def start_session(master: str, n_shards: int, folder: Path) -> SparkSession:
@@ -99,7 +99,7 @@ def start_session(master: str, n_shards: int, folder: Path) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("nearcast")
     for name, value in _settings(n_shards, folder, on_this_machine).items():
         builder = builder.config(name, value)
-    flags = f"-Dlog4j2.configurationFile={logging.absolute().as_uri()}" + (_SMALL_JAVA if on_this_machine else "")
+    flags = f"-Dlog4j2.configurationFile={logging.absolute().as_uri()}" + (f" {SMALL_JAVA}" if on_this_machine else "")
     for where in ("driver", "executor"):
         builder = builder.config(f"spark.{where}.extraJavaOptions", flags)
     log = folder / "spark.log"

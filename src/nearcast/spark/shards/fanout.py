@@ -7,7 +7,7 @@ it. Blocks that all shards take are sent to each.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -68,20 +68,23 @@ def packed_controls(controls: DataFrame, spec: Spec) -> DataFrame:
     return packed_rows(controls, spec, CONTROLS)
 
 
-def packed_rows(
-    frame: DataFrame, spec: Spec, kind: int, read: Callable[[Batches], Batches] = lambda batches: batches
-) -> DataFrame:
-    """Blocks of the rows that `read` makes of the rows of a frame, for each shard that takes them."""
+def packed_rows(frame: DataFrame, spec: Spec, kind: int) -> DataFrame:
+    """Blocks of the rows of a frame, for each shard that takes them."""
 
     def pack(batches: Batches) -> Batches:
         packer, encode = Packer(spec, place()), encode_messages if kind == MESSAGES else encode_controls
-        for table in gathered(read(batches)):
+        for table in gathered(batches):
             yield from packer.rows(kind, encode(table, spec))
 
+    return to_shards(frame.mapInArrow(pack, PACKED_DDL), spec)
+
+
+def to_shards(packed: DataFrame, spec: Spec) -> DataFrame:
+    """What a `Packer` gave, for each shard that takes it."""
     everybody = F.array(*[F.lit(shard) for shard in range(spec.shards)])
     shards = F.when(F.col("shard") == EVERYBODY, everybody).otherwise(F.array("shard"))
     others = [F.col(name) for name in PACKED.names if name != "shard"]
-    return frame.mapInArrow(pack, PACKED_DDL).select(*others, F.explode(shards).alias("shard"))
+    return packed.select(*others, F.explode(shards).alias("shard"))
 
 
 class Packer:

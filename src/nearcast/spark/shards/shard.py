@@ -118,16 +118,21 @@ class Shard:
         """Those control events of some blocks that this shard takes, in order."""
         if not controls:
             return None
+        if self.spec.placed and self.spec.shards > 1:
+            controls = [self._own_of(block) for block in controls]
         rows = Controls(controls)
-        if not self.spec.placed:
-            return rows
-        everybody = rows.events == ADVANCE
+        return rows if len(rows) else None
+
+    def _own_of(self, block: pa.Table) -> pa.Table:
+        """Those rows of a block that this shard takes."""
+        events = block.column("event").to_numpy()
+        taken = events == ADVANCE
         if self.index == REPORTING_SHARD:
-            everybody |= rows.events == ASSIGN
-        named = np.flatnonzero((rows.events != ADVANCE) & (rows.events != ASSIGN))
-        mine = self.places.of(rows.rows.column("id").combine_chunks().take(pa.array(named))) == self.index
-        taken = np.sort(np.concatenate([np.flatnonzero(everybody), named[mine]]))
-        return Controls([rows.rows.take(pa.array(taken))], in_order=True) if taken.size else None
+            taken |= events == ASSIGN
+        named = np.flatnonzero((events != ADVANCE) & (events != ASSIGN))
+        ids = block.column("id").combine_chunks().take(pa.array(named))
+        taken[named] = self.places.of(ids) == self.index
+        return block.filter(pa.array(taken))
 
     def give(self, ids: pa.Array) -> State:
         """Drop subscriptions, and return all that is theirs; ids that nobody has are passed over."""

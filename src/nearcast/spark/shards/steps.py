@@ -25,7 +25,7 @@ import pyarrow as pa
 
 import nearcast as nc
 from nearcast.errors import SetupError
-from nearcast.spark.shards.blocks import Controls, Messages, from_bytes, to_bytes
+from nearcast.spark.shards.blocks import Messages, from_bytes, to_bytes
 from nearcast.spark.shards.fanout import CONTROLS, MESSAGES, NOTHING, REFUSED_CONTROLS, REFUSED_MESSAGES
 from nearcast.spark.shards.places import Places
 from nearcast.spark.shards.shard import Shard, check_counts, drained
@@ -291,7 +291,7 @@ class Step:
             else:
                 assert kind in (REFUSED_MESSAGES, REFUSED_CONTROLS), f"{name} is of kind {kind}"
                 yield shard.refuse(table, "message" if kind == REFUSED_MESSAGES else "subscription")
-        events = Controls(controls).rows if controls and shard.spec.placed else None
+        events = shard.places.concern(controls) if controls and shard.spec.placed else None
         if events is not None and fresh:
             shard.places.assign(*shard.places.assigned(events))
         if messages or controls:

@@ -25,7 +25,6 @@ import pyarrow as pa
 from pyarrow import fs
 
 import nearcast as nc
-from nearcast.broker.snapshots import snapshot
 from nearcast.columns.arena import State
 from nearcast.errors import InvalidInput, SetupError, SnapshotError, shown
 
@@ -228,12 +227,16 @@ class Store:
 
     def put_copy(self, name: str, copied: State) -> None:
         """Write what `Broker.export_subscriptions` gave."""
+        from nearcast.broker.snapshots import snapshot  # imports every engine, which those who only plan do not need
+
         with tempfile.TemporaryDirectory(prefix="nearcast-") as folder:
             snapshot.write(Path(folder) / "copy", copied)
             self.put(name, (Path(folder) / "copy").read_bytes())
 
     def get_copy(self, name: str) -> State:
         """What `put_copy` was given."""
+        from nearcast.broker.snapshots import snapshot
+
         with tempfile.TemporaryDirectory(prefix="nearcast-") as folder:
             (Path(folder) / "copy").write_bytes(self.need(name).to_pybytes())
             try:

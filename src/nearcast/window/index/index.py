@@ -13,6 +13,7 @@ import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, State, with_room
 from nearcast.columns.message_table import MessageLayout, MessageTable
+from nearcast.held import HeldCall
 from nearcast.jit import NEED_ROOM
 from nearcast.space.space import Space
 from nearcast.window.index import segments as seg
@@ -57,9 +58,6 @@ _POOLS = {
 }
 
 
-_OWN = ("_dense", "_scratch", "_stack", "_term_state", "_found", "_n_builds", "_n_built", "_whole")  # of a follower
-
-
 class MessageIndex:
     """Live messages by word and place."""
 
@@ -73,8 +71,10 @@ class MessageIndex:
         self._idf: Floats | None = None
         self._clock = -(2**63)  # of the latest prune: what was dead then stays dead
         self._oldest = 0  # by count
+        self._tallies: Ints = np.zeros(0, dtype=np.int32)  # of terms, while a segment is built
+        self._followed = tuple(self.__dict__)  # arrivals and the clock change what is above, questions what is below
         self._whole: MessageIndex | None = None  # the one that `for_many` made, until the next change
-        self._tallies: Ints = np.zeros(0, dtype=np.int32)
+        self._append_recent: HeldCall[seg.RecentCall] = HeldCall(seg.append_recent)
         self._dense: Floats = np.zeros(0)
         self._scratch = make_scratch(0, 0, 0, 0)
         self._stack = np.zeros(STACK_ROOM, dtype=np.int64)
@@ -106,7 +106,7 @@ class MessageIndex:
         self._whole = None
         self._idf = idf
         if self._n_recent + slots.size <= RECENT_ROOM:
-            seg.append_recent(messages, slots, self._recent, self._n_recent)
+            self._append_recent(seg.RecentCall(messages, slots, self._recent), self._n_recent)
             self._n_recent += slots.size
             return
         recent = self._recent[: self._n_recent]
@@ -263,7 +263,7 @@ class MessageIndex:
 
     def follow(self, index: MessageIndex) -> None:
         """Become what another index is now, but for scratch and counters: threads may ask both at the same time."""
-        self.__dict__.update({name: value for name, value in index.__dict__.items() if name not in _OWN})
+        self.__dict__.update({name: index.__dict__[name] for name in self._followed})
         if index._whole is None:
             self._whole = None
         else:

@@ -33,6 +33,7 @@ from nearcast.window.index.query import (
     sure_of,
 )
 from nearcast.window.index.segments import FAN, LEAF, LEAF_BITS, first_node
+from nearcast.window.read_ahead import prefetch_record
 
 KEPT = record(
     ("bound", "f8"),  # what the message cannot beat
@@ -148,7 +149,7 @@ def keep_picked(task: SearchTask, base: int, n_picked: Any, plan: Any, limit: fl
     members, touched, kept = task.layout.members, task.scratch.touched, task.scratch.kept
     texts, aim = task.scratch.tallies.texts, task.aim
     for i in range(n_picked):
-        prefetch(members, base + touched[i])
+        prefetch_record(members, base + touched[i])
     n_kept = 0
     for i in range(n_picked):
         text, member = texts[touched[i]], members[base + touched[i]]
@@ -228,7 +229,9 @@ def verify_deferred(task: SearchTask, n_best: int, n_deferred: Any, limit: float
     rows, words, counts, _ = task.messages
     for i in range(n_deferred):
         if deferred[i].bound <= limit:
-            prefetch(rows, members[deferred[i].member].slot)
+            slot = members[deferred[i].member].slot
+            prefetch(rows, slot)
+            prefetch(rows["term_start"], slot)  # in the next line
     for i in range(n_deferred):
         if deferred[i].bound <= limit:
             start = rows[members[deferred[i].member].slot].term_start
@@ -252,7 +255,9 @@ def verify_kept(task: SearchTask, n_kept: Any, found: Any) -> Any:
     rows, words, counts, _ = task.messages
     aim, n_best, limit = task.aim, found.n_best, found.limit
     for i in range(n_kept):
-        prefetch(rows, members[kept[i].member].slot)
+        slot = members[kept[i].member].slot
+        prefetch(rows, slot)
+        prefetch(rows["term_start"], slot)  # in the next line
     for i in range(n_kept):
         start = rows[members[kept[i].member].slot].term_start
         prefetch(words, start)

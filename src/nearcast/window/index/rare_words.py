@@ -29,6 +29,7 @@ from nearcast.window.index.query import (
     untried_dot,
 )
 from nearcast.window.index.segments import LEAF, mark_of
+from nearcast.window.read_ahead import prefetch_record
 
 # At most this many messages are tried one by one rather than looked for in nodes: over a million messages a search took
 # 535 us with none, 479 with 512, 468 with 1,024 and 515 with 2,048 (2026-11-16, on a busy machine).
@@ -69,7 +70,7 @@ def scan_word(task: SearchTask, word: int, n: int) -> int:
     moment, scratch, aim = task.moment, task.scratch, task.aim
     n_terms = terms.size
     segments, members, postings = index.segments, index.members, index.postings
-    best, touched, term_states = scratch.best, scratch.touched, scratch.term_states
+    best, touched, term_states, rows = scratch.best, scratch.touched, scratch.term_states, task.messages.rows
     oldest = max(moment.since, moment.last - moment.newest)
     limit = limit_of(aim, best, n)
     weight = term_states[word].weight
@@ -88,7 +89,7 @@ def scan_word(task: SearchTask, word: int, n: int) -> int:
             n_picked = 0
             for q in range(p, stop):  # most fail by the word itself, in the order in which they lie
                 if nearest - share * (min(1.0, np.float64(postings[q].unit)) * weight + rest) <= limit:
-                    prefetch(members, base + postings[q].rank)
+                    prefetch_record(members, base + postings[q].rank)
                     touched[n_picked] = q - p
                     n_picked += 1
             n_kept = 0
@@ -112,7 +113,8 @@ def scan_word(task: SearchTask, word: int, n: int) -> int:
                     continue
                 dx, dy, dz = member.x - aim.x, member.y - aim.y, member.z - aim.z
                 if bound_of(aim, dx * dx + dy * dy + dz * dz, text) <= limit:
-                    prefetch(task.messages.rows, member.slot)
+                    prefetch(rows, member.slot)
+                    prefetch(rows["term_start"], member.slot)  # in the next line
                     touched[n_kept] = posting.rank
                     n_kept += 1
             n, limit = try_touched(task, base, n_kept, n, limit)

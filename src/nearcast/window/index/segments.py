@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, record
+from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.times import FOREVER, MISSING
+from nearcast.held import opened
 from nearcast.jit import inlined, kernel
 from nearcast.space.distance import HAVERSINE, wrap
 from nearcast.space.hilbert import grid_line, hilbert, to_point
@@ -157,9 +159,18 @@ def first_stale(segments: Array, oldest: int, clock: int) -> int:
     return segments.size
 
 
+class RecentCall(NamedTuple):
+    """Arrivals that are appended to the recent messages."""
+
+    messages: MessageLayout
+    slots: Ints
+    recent: Array  # RECENT[]
+
+
 @kernel
-def append_recent(messages: Any, slots: Ints, recent: Array, n_recent: int) -> None:
-    """Append arrivals to the recent messages."""
+def append_recent(held: Any, n_recent: int) -> None:
+    """Append the arrivals of a `Held` call to the `n_recent` recent messages."""
+    messages, slots, recent = opened(held)
     for i in range(slots.size):
         row = messages.rows[slots[i]]
         bits = 0

@@ -8,7 +8,7 @@ words at once, and each stage has fetched what the next one reads.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,9 +37,11 @@ from nearcast.engines.nearest.aoiq.layout import (
     place_of,
 )
 from nearcast.engines.nearest.search_range import NO_WORD
+from nearcast.held import opened
 from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
 from nearcast.space.cells import cell_index
 from nearcast.space.distance import EUCLIDEAN, wrap
+from nearcast.window.read_ahead import prefetch_record
 
 _AHEAD = 8  # units, and entries of a block, between the steps of reading ahead
 
@@ -244,11 +246,11 @@ def fetch_ahead(blocks: Array, entries: Array, filed: Array, units: Longs, first
         if at & SINGLE:
             prefetch(entries, at & ~SINGLE)
         else:
-            prefetch(blocks, at)
+            prefetch_record(blocks, at)
     if first + 2 * _AHEAD < units.size:
         at = units[first + 2 * _AHEAD] >> 32
         if at & SINGLE:
-            prefetch(filed, entries[at & ~SINGLE].slot)
+            prefetch_record(filed, entries[at & ~SINGLE].slot)
         else:
             prefetch(entries, blocks[at].start)
     if first + _AHEAD < units.size:
@@ -256,7 +258,7 @@ def fetch_ahead(blocks: Array, entries: Array, filed: Array, units: Longs, first
         if at & SINGLE == 0:
             start = blocks[at].start
             for i in range(start, start + min(_AHEAD, blocks[at].n_rows)):
-                prefetch(filed, entries[i].slot)
+                prefetch_record(filed, entries[i].slot)
 
 
 @kernel
@@ -288,7 +290,7 @@ def scan_blocks(
         stop = i + 1 if single else i + blocks[at].n_rows
         while i < stop:
             if i + _AHEAD < stop:
-                prefetch(filed, entries[i + _AHEAD].slot)
+                prefetch_record(filed, entries[i + _AHEAD].slot)
             slot = entries[i].slot
             own = filed[slot]
             n_touched += 1
@@ -318,3 +320,33 @@ def scan_blocks(
     heads[TOUCHED] += n_touched
     heads[CANDIDATES] += n - n_before
     return n
+
+
+class FindCall(NamedTuple):
+    """All that `collect_many` and `scan_blocks` read and write."""
+
+    tree: TreeLayout
+    habits: Habits
+    filed: Array  # FILED[]
+    steps: Any
+    messages: Any
+    space: Any
+    shape: TreeShape
+    units: Longs
+    pairs: Longs
+
+
+@allocating
+def collect_held(held: Any, first: int, end: int) -> int:
+    """`collect_many` for a `Held` call."""
+    call = opened(held)
+    events = EventRange(first, end)
+    return collect_many(call.tree, call.habits, call.steps, events, call.messages, call.space, call.shape, call.units)
+
+
+@kernel
+def scan_held(held: Any, n_units: int, n: int) -> int:
+    """`scan_blocks` for a `Held` call, of its first units."""
+    call = opened(held)
+    units, metric = call.units[:n_units], call.space.metric
+    return scan_blocks(call.tree, call.filed, call.steps, call.messages, metric, units, call.pairs, n)

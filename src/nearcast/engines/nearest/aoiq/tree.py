@@ -46,9 +46,10 @@ from nearcast.engines.nearest.aoiq.layout import (
     first_cell,
     place_of,
 )
-from nearcast.engines.nearest.aoiq.match import collect_many, scan_blocks
+from nearcast.engines.nearest.aoiq.match import FindCall, collect_held, scan_held
 from nearcast.engines.nearest.aoiq.sweep import sweep_lists, sweep_prefixes
 from nearcast.errors import InvalidInput
+from nearcast.held import HeldCall
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.model.checks import number, whole
 from nearcast.space.space import Space
@@ -126,6 +127,8 @@ class AoiqTree:
             np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(int(first_cell(HISTOGRAM + 1)), np.int32)
         )
         self._lowest = 0
+        self._collect: HeldCall[FindCall] = HeldCall(collect_held)
+        self._scan: HeldCall[FindCall] = HeldCall(scan_held)
         self._units = np.empty(1024, dtype=np.int64)
         self._n_rows = 0  # entries that are alive
         self._n_filed = 0  # subscriptions
@@ -226,19 +229,20 @@ class AoiqTree:
             return pairs, n_pairs
         if self._tree.heads[N_SEEN] > MEMORY:
             self._halve_counts()
+        where, shape = self._space_input, self._shape
         while True:
-            n_units = collect_many(
-                self._tree, self._habits, steps, events, messages, self._space_input, self._shape, self._units
-            )
+            call = FindCall(self._tree, self._habits, filed, steps, messages, where, shape, self._units, pairs)
+            n_units = self._collect(call, *events)
             if n_units != NEED_ROOM:
                 break
             self._units = np.empty(2 * self._units.size, dtype=np.int64)
-        units = np.sort(self._units[:n_units])
+        if n_units > 1:
+            self._units[:n_units].sort()
         while True:
-            n = scan_blocks(self._tree, filed, steps, messages, self._space_input.metric, units, pairs, n_pairs)
+            n: int = self._scan(call, n_units, n_pairs)
             if n != NEED_ROOM:
-                return pairs, int(n)
-            pairs = with_room(pairs, 2 * pairs.size)
+                return call.pairs, n
+            call = call._replace(pairs=with_room(call.pairs, 2 * call.pairs.size))
 
     def _halve_counts(self) -> None:
         self._tree.heads[N_SEEN] //= 2

@@ -33,8 +33,9 @@ from nearcast.engines.nearest.grid.layout import (
     bit_of,
     place_of,
 )
-from nearcast.engines.nearest.grid.match import find_many
+from nearcast.engines.nearest.grid.match import FindCall, find_held
 from nearcast.engines.nearest.grid.sweep import pack, sweep_some
+from nearcast.held import HeldCall
 from nearcast.model.checks import whole
 from nearcast.space.space import Space
 from nearcast.window.live import Steps
@@ -71,6 +72,7 @@ class GridPyramid:
             np.zeros(N_RANGES, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32),
         )  # fmt: skip
         self._n_filed = 0  # entries that are alive
+        self._find: HeldCall[FindCall] = HeldCall(find_held)
 
     def deepest(self, n_all: int) -> int:
         """Level of the finest grid for `n_all` subscriptions."""
@@ -158,8 +160,9 @@ class GridPyramid:
         """Candidates for the arrivals from event `first` on: the event to go on with, and the number of pairs."""
         if not self._layout.heads[N_LISTS]:  # nobody asks for any word: what would look for them need not be compiled
             return end, 0
-        event, n = find_many(self._layout, filed, steps, first, end, messages, self._space_input, pairs)
-        return int(event), int(n)
+        call = FindCall(self._layout, filed, steps, messages, self._space_input, pairs)
+        event, n = self._find(call, first, end)
+        return event, n
 
     def check(self, filed: Array, slots: Ints) -> None:
         """Assert that exactly these subscriptions have exactly the entries that they count."""

@@ -26,6 +26,7 @@ LIST = record(
 )
 ENTRY = record(("slot", "i4"), ("generation", "i4"), ("box", "i4"))  # box: see `pack_box`
 NO_BLOCK = -1
+LINE = 5  # entries that every line of the processor's cache holds
 
 N_LISTS, N_DEAD, LEVELS, SWEPT, NOTED = range(5)  # positions in `heads`: lists, dead entries, levels in use, cursors
 TAKEN = 5  # rows of all blocks that lists have

@@ -8,7 +8,7 @@ once, and each stage has fetched what the next one reads.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from nearcast.engines.nearest.grid.layout import (
     CANDIDATES,
     DEEPEST,
     LEVELS,
+    LINE,
     N_DEAD,
     NO_BLOCK,
     TOUCHED,
@@ -36,20 +37,20 @@ from nearcast.engines.nearest.grid.layout import (
     single_slot,
     steps_around,
 )
+from nearcast.held import opened
 from nearcast.jit import NEED_ROOM, allocating, kernel, prefetch
 from nearcast.space.distance import EUCLIDEAN, wrap
+from nearcast.window.read_ahead import prefetch_record
 
 Bounds = tuple[float, float, float, float]
 
 _CELLS = 4 * (DEEPEST + 1)  # that are looked into for a word, at most
+_FETCHED = 8  # lines of the processor's cache that are read ahead of a list
 
 
 @kernel
 def hash_words(grid: GridLayout, messages: Any, message: Any, x: float, y: float, bounds: Bounds, probes: Longs) -> int:
-    """Write hash | number of the cell << 32 for the words of a message in all cells around it; returns how many.
-
-    A cell's number is 4 times its level, plus 2 in the upper row, plus 1 in the right column.
-    """
+    """Write hash | steps around the cell << 32 for the words of a message in all cells around it; returns how many."""
     levels, lists = grid.levels, grid.lists
     words = messages.terms[message.term_start : message.term_start + message.n_terms]
     used = 0
@@ -62,35 +63,32 @@ def hash_words(grid: GridLayout, messages: Any, message: Any, x: float, y: float
         if used >> level & 1:
             column0, column1, row0, row1 = cells_around(bounds, level, x, y)
             for row in range(row0, row1 + 1):
+                step_y = steps_around(bounds[1], bounds[3], level, row, y)
                 for column in range(column0, column1 + 1):
-                    cell, number = cell_code(level, column, row), 4 * level + 2 * (row - row0) + (column - column0)
+                    cell = cell_code(level, column, row)
+                    steps = np.int64(steps_around(bounds[0], bounds[2], level, column, x) | step_y << 8) << 32
                     for term in words:
                         if term < levels.size and levels[term] >> level & 1:
                             wanted: Any = np.int64(hash_of(cell, term))
                             prefetch(grid.known, bit_of(lists, wanted) >> 3)
-                            probes[n] = np.int64(number) << 32 | wanted
+                            probes[n] = steps | wanted
                             n += 1
         level += 1
     return n
 
 
 @kernel
-def list_probes(grid: GridLayout, x: float, y: float, bounds: Bounds, probes: Longs, n: int) -> int:
-    """Keep those of the probes that may have a list, as hash | steps around the cell << 32; returns how many."""
+def list_probes(grid: GridLayout, probes: Longs, n: int) -> int:
+    """Keep those of the probes that may have a list; returns how many. Which do, nobody can foretell: no branch."""
     lists, n_kept = grid.lists, 0
     for i in range(n):
-        wanted, number = probes[i] & 0x7FFFFFFF, probes[i] >> 32
-        if not may_have_list(grid, wanted):
-            continue
-        home = home_of(lists, wanted)
+        probe = probes[i]
+        probes[n_kept] = probe
+        n_kept += may_have_list(grid, probe & 0x7FFFFFFF)
+    for i in range(n_kept):
+        home = home_of(lists, probes[i] & 0x7FFFFFFF)
         prefetch(lists, home)
         prefetch(lists, home + 3)  # it often is in the next line
-        level = number >> 2
-        column0, _, row0, _ = cells_around(bounds, level, x, y)
-        step_x = steps_around(bounds[0], bounds[2], level, column0 + (number & 1), x)
-        step_y = steps_around(bounds[1], bounds[3], level, row0 + (number >> 1 & 1), y)
-        probes[n_kept] = np.int64(step_x | step_y << 8) << 32 | wanted
-        n_kept += 1
     return n_kept
 
 
@@ -112,11 +110,12 @@ def find_lists(grid: GridLayout, filed: Array, probes: Longs, n: int, picked: Lo
         if is_single(here):
             n_touched += 1
             if box_holds(single_box(here), probes[i] >> 32 & 255, probes[i] >> 40):
-                prefetch(filed, single_slot(here))
+                prefetch_record(filed, single_slot(here))
                 picked[n_picked] = np.int64(place) << 32
                 n_picked += 1
         elif here.n_rows > 0:
-            prefetch(entries, here.start)
+            for at in range(here.start, here.start + min(here.n_rows, _FETCHED * LINE), LINE):
+                prefetch(entries, at)
             probes[n_found] = np.int64(place) << 16 | probes[i] >> 32
             n_found += 1
     grid.heads[TOUCHED] += n_touched
@@ -142,7 +141,7 @@ def pick_rows(grid: GridLayout, filed: Array, probes: Longs, n: int, picked: Lon
             picked = larger
         for row in range(n_rows):
             if box_holds(entries[start + row].box, step_x, step_y):
-                prefetch(filed, entries[start + row].slot)
+                prefetch_record(filed, entries[start + row].slot)
                 picked[n_picked] = np.int64(place) << 32 | np.int64(row)
                 n_picked += 1
     grid.heads[TOUCHED] += n_touched
@@ -216,7 +215,7 @@ def find_many(
         if message.n_terms * _CELLS > probes.size:
             probes = np.empty(message.n_terms * _CELLS, dtype=np.int64)
         n_probes = hash_words(grid, messages, message, x, y, bounds, probes)
-        n_probes = list_probes(grid, x, y, bounds, probes, n_probes)
+        n_probes = list_probes(grid, probes, n_probes)
         if n_probes > picked.size:
             picked = np.empty(2 * n_probes, dtype=np.int64)
         n_lists, n_picked = find_lists(grid, filed, probes, n_probes, picked)
@@ -227,3 +226,21 @@ def find_many(
         grid.heads[CANDIDATES] += n_now - n
         n = n_now
     return end, n
+
+
+class FindCall(NamedTuple):
+    """All that `find_many` reads and writes."""
+
+    grid: GridLayout
+    filed: Array  # FILED[]
+    steps: Any
+    messages: Any
+    space: Any
+    pairs: Longs
+
+
+@allocating
+def find_held(held: Any, first: int, end: int) -> tuple[int, int]:
+    """`find_many` for a `Held` call."""
+    call = opened(held)
+    return find_many(call.grid, call.filed, call.steps, first, end, call.messages, call.space, call.pairs)

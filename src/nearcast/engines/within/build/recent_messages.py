@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from nearcast.columns.fields.values import n_fields
 from nearcast.columns.message_table import MessageLayout, MessageTable
 from nearcast.engines.within.build.layout import Sample
 from nearcast.engines.within.layout import UNRANKED
+from nearcast.held import HeldCall, opened
 from nearcast.jit import kernel
 from nearcast.model.message import Message
 from nearcast.text.vocabulary import Vocabulary
@@ -55,12 +56,28 @@ def keep_messages(messages: MessageLayout, arrivals: Ints, step: int, ring: Mess
     return n_kept
 
 
+class KeepCall(NamedTuple):
+    """All that `keep_messages` reads and writes."""
+
+    messages: MessageLayout
+    arrivals: Ints
+    ring: MessageRing
+
+
+@kernel
+def keep_held(held: Any, step: int, n_kept: int) -> int:
+    """`keep_messages` for a `Held` call."""
+    call = opened(held)
+    return keep_messages(call.messages, call.arrivals, step, call.ring, n_kept)
+
+
 class RecentMessages:
     """The sample: a ring of messages."""
 
     def __init__(self) -> None:
         words, n_words = np.zeros((N_SAMPLED, _MOST_WORDS), np.int32), np.zeros(N_SAMPLED, np.int32)
         self._ring = MessageRing(np.zeros(N_SAMPLED), np.zeros(N_SAMPLED), words, n_words)
+        self._keep: HeldCall[KeepCall] = HeldCall(keep_held)
         self.n_kept = self.n_arrived = 0  # messages that were kept, and all that arrived
         self._ranked: tuple[Ints, int, Sample] | None = None  # the ranks, `n_kept` at that time, and the sample
 
@@ -73,7 +90,7 @@ class RecentMessages:
         """Keep some of these arrivals."""
         self.n_arrived += arrivals.size
         step = -(-arrivals.size // _PER_BATCH)
-        self.n_kept = keep_messages(messages, arrivals, step, self._ring, self.n_kept)
+        self.n_kept = self._keep(KeepCall(messages, arrivals, self._ring), step, self.n_kept)
 
     def learn(self, messages: Sequence[Message], vocabulary: Vocabulary) -> None:
         """Begin with a sample, evenly thinned if it is too long for the ring."""
@@ -98,7 +115,7 @@ class RecentMessages:
             slots = table.live_slots
             chosen = slots[:: -(-slots.size // n_free)]
             messages, own = table.with_patterns(chosen)
-            self.n_kept = keep_messages(messages, own, 1, self._ring, self.n_kept)
+            self.n_kept = self._keep(KeepCall(messages, own, self._ring), 1, self.n_kept)
 
     def hits(self, n_terms: int) -> Ints:
         """How many of the messages hold each term."""

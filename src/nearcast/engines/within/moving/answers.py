@@ -72,6 +72,7 @@ class MoveAnswers:
         rows = tree.table.layout.rows[slots]
         olds = tree.order.entries(tree.table, before, np.arange(slots.size, dtype=np.int32))
         moved = MovedEntries(olds, tree.order.entries(tree.table, rows, slots))
+        tree.note_pairs(moved.news)
         limits, diff = tree.limits, self._diff_input(sides, before if sides & OLD else before[:0])
         found, done = [NO_CHANGES], 0
         while done < moved.news.size:
