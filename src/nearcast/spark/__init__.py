@@ -12,13 +12,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nearcast.spark.answering import answers, rejects, updates
+    from nearcast.spark.answer_frames import answers, rejects, updates
     from nearcast.spark.frames import ANSWERS, MESSAGES, SUBSCRIPTIONS
-    from nearcast.spark.matching import match
-    from nearcast.spark.planning import plan
     from nearcast.spark.session.configure import configure
+    from nearcast.spark.shard_plan import plan
     from nearcast.spark.shards.repartition import repartition
     from nearcast.spark.shards.sweep import sweep
+    from nearcast.spark.stateless import match
     from nearcast.spark.weights import fit_weights
 
 __all__ = [
@@ -37,10 +37,10 @@ __all__ = [
 ]
 
 _NAMES = {
-    "answering": ("answers", "rejects", "updates"),
+    "answer_frames": ("answers", "rejects", "updates"),
     "frames": ("ANSWERS", "MESSAGES", "SUBSCRIPTIONS"),
-    "matching": ("match",),
-    "planning": ("plan",),
+    "stateless": ("match",),
+    "shard_plan": ("plan",),
     "session.configure": ("configure",),
     "shards.repartition": ("repartition",),
     "shards.sweep": ("sweep",),

@@ -12,9 +12,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from nearcast.spark.planning import METHODS, plan
 from nearcast.spark.run.file_rows import IdTypes, SourceFile
 from nearcast.spark.run.files import batch_frames
+from nearcast.spark.shard_plan import METHODS, plan
 
 _METHODS = {name: paper for paper, name in METHODS.items()}  # by the names of the command line
 

@@ -13,7 +13,7 @@ from nearcast.partition.footprint import find_footprints
 from nearcast.partition.partition import fit
 from nearcast.partition.sample import Sample
 from nearcast.spark.encode import shards_of
-from nearcast.spark.planning import live_messages, plan
+from nearcast.spark.shard_plan import live_messages, plan
 
 SPACE = nc.Space((0, 0, 8, 8), metric="euclidean")
 WORDS = ("ant", "bee", "cat", "dog", "eel", "fox")
