@@ -14,6 +14,9 @@ from hypothesis import settings
 settings.register_profile("nearcast", deadline=None, derandomize="HYPOTHESIS_EXPLORE" not in os.environ)
 settings.load_profile("nearcast")
 
+# Of tests/spark: modules that start Sparks of their own, or take as long as all others together.
+OWN_SPARK = ("test_examples.py", "test_job.py", "test_kills.py", "test_hosts.py")
+
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")  # kernels have one; and no test starts a process that compiles ahead
 
 if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
@@ -34,6 +37,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     long = {item.path for item in items if item.get_closest_marker("spark") or item.get_closest_marker("slow")}
     long |= {item.path for item in items if item.path.parent.name == "contract"}
     items.sort(key=lambda item: item.path not in long)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """By module, but all that share a Spark in one process: to start one takes 20 s of a core."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneSpark(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            module = nodeid.partition("::")[0]
+            shared = module.startswith("tests/spark/") and not module.endswith(OWN_SPARK)
+            return "spark" if shared else super()._split_scope(nodeid)
+
+    return OneSpark(config, log) if config.option.dist == "loadscope" else None
 
 
 @pytest.fixture(scope="session")

@@ -113,7 +113,7 @@ class RecentMessages:
         n_free = N_SAMPLED - self.n_kept
         if n_free > 0 and len(table):
             slots = table.live_slots
-            chosen = slots[:: -(-slots.size // n_free)]
+            chosen = np.ascontiguousarray(slots[:: -(-slots.size // n_free)])
             messages, own = table.with_patterns(chosen)
             self.n_kept = self._keep(KeepCall(messages, own, self._ring), 1, self.n_kept)
 
