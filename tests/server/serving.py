@@ -137,13 +137,11 @@ class Process:
         self.address = line.split()[-1]
 
     def kill(self) -> None:
-        self._process.kill()
-        self._finish()
+        """What it started may live on, with the same output."""
+        with self._process as process:
+            process.kill()
 
     def stop(self) -> int:
         self._process.terminate()
-        self._finish()
-        return self._process.returncode
-
-    def _finish(self) -> None:
         self._process.communicate(timeout=300)  # the first request may compile kernels
+        return self._process.returncode

@@ -5,6 +5,7 @@ As a program it does less, for a process that is about to publish (`compile_ahea
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from nearcast.broker.broker import Broker
 from nearcast.broker.compile_ahead import COMPILE_AHEAD, claim, finish
+from nearcast.kernel_cache import kernel_folder, module_digest
 from nearcast.model.kinds import LABELS
 from nearcast.model.message import Message
 from nearcast.space.space import Space
@@ -38,6 +40,29 @@ _QUERIES: tuple[dict[str, Any], ...] = (
     {"kind": "nearest", **_PLACE, "k": 1, "match": "any"},
 )
 _MANY = 600  # more subscriptions than one leaf or list holds, so that indexes split, and more messages than live
+
+
+def are_compiled() -> bool:
+    """Are the kernels of all kinds in the cache, as far as was noted there?"""
+    return _note().exists()
+
+
+def note_compiled() -> None:
+    """Note in the cache that the kernels of all kinds are there."""
+    with contextlib.suppress(OSError):
+        _note().parent.mkdir(parents=True, exist_ok=True)
+        _note().touch()
+
+
+def _note() -> Path:
+    return kernel_folder() / f"warm-{module_digest(compile_kernels.__module__)}"
+
+
+def compile_all() -> None:
+    """Compile the kernels of all kinds for the process that holds the other end of this one's input; end with it."""
+    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(1)), daemon=True).start()
+    compile_kernels()
+    note_compiled()
 
 
 def compile_kernels(kinds: Collection[str] = LABELS) -> None:

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from nearcast.broker.warm import compile_kernels
+from nearcast.broker.warm import compile_kernels, note_compiled
 from nearcast.cli.parser import Parser
 from nearcast.kernel_cache import kernel_folder
 from nearcast.model.kinds import LABELS
@@ -49,6 +49,8 @@ def main(argv: Sequence[str]) -> int:
         for done in as_completed([pool.submit(compile_kernels, [kind]) for kind in kinds]):
             done.result()
             progress.advance(task)
+    if set(kinds) == set(LABELS):
+        note_compiled()
     took = time.monotonic() - begun
     console.print(f"kernels for {', '.join(kinds)} are in {kernel_folder()} ({took:.0f} s)", soft_wrap=True)
     return 0

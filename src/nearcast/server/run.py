@@ -15,7 +15,7 @@ from typing import Any
 import numba
 import uvicorn
 
-from nearcast.kernel_cache import kernel_folder, module_digest
+from nearcast.broker.warm import are_compiled
 from nearcast.server.access.auth import Auth
 from nearcast.server.access.store import Store
 from nearcast.server.app import build_app
@@ -69,11 +69,10 @@ async def warm(service: Service) -> None:
         service.is_warm = True
         return
     config: Any = numba.config
-    mark = kernel_folder() / f"warm-{module_digest('nearcast.broker.warm')}"
-    if not config.DISABLE_JIT and not mark.exists():
+    if not config.DISABLE_JIT and not are_compiled():
         log("compile", about="kernels are compiled, once for this version; /readyz tells when")
-        code = "from nearcast.broker.warm import compile_kernels; compile_kernels()"
-        process = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
+        code = "from nearcast.broker.warm import compile_all; compile_all()"
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdin=asyncio.subprocess.PIPE)
         try:
             failed = await process.wait()
         except asyncio.CancelledError:
@@ -82,9 +81,6 @@ async def warm(service: Service) -> None:
         if failed:
             log("compile", about="kernels could not be compiled ahead", code=failed)
             return
-        with contextlib.suppress(OSError):
-            mark.parent.mkdir(parents=True, exist_ok=True)
-            mark.touch()
     service.is_warm = True
 
 
