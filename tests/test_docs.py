@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 
 import nearcast
+import nearcast.client
+import nearcast.spark
 from nearcast import errors
 from nearcast.cli.main import command_parser
 from nearcast.cli.reference import reference
@@ -31,6 +33,7 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SOURCES = sorted((ROOT / "src" / "nearcast").rglob("*.py"))
 ON_SPARK = {"nearcast.spark.session.daemon"}  # importing it starts Spark
+SCHEMAS = {"ANSWERS", "MESSAGES", "SUBSCRIPTIONS"}  # of Spark: docs/json.md tells of their columns
 USES_SPARK = {"files_to_pipeline", "spark_job"}
 SHOWN_CALL = re.compile(
     r"\s*(?:\.venv/bin/)?nearcast ((?:run|demo|bench|plan|serve)\b(?!.*COMMAND).*?)(?:  +[a-z].*)?$"
@@ -231,3 +234,6 @@ def test_the_site_is_whole(tmp_path: Path) -> None:
     page = (tmp_path / "reference.html").read_text(encoding="utf-8")
     for name in nearcast.__all__:
         assert f'id="nearcast.{name}"' in page or issubclass(getattr(nearcast, name), Exception), f"{name} is missing"
+    for package in (nearcast.spark, nearcast.client):
+        for name in set(package.__all__) - SCHEMAS:
+            assert f'id="{package.__name__}.{name}"' in page, f"{package.__name__}.{name} is missing"

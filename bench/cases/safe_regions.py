@@ -19,7 +19,7 @@ from nearcast.space.distance import distance
 from nearcast.workload.schema import BOX
 
 TALKING_LINES: dict[str, dict[str, Any]] = {"AP+-Tree": {"safe": False}, "AP+-Tree-Safe": {"safe": True}}
-TALKING_SIZES = {"engine": "ap_tree", "mobility": 1.0, "arrivals": 10_000, "checked": 100}
+TALKING_SIZES = {"engine": "ap_tree", "mobility": 1.0, "arrivals": 10_000, "settled": 0, "checked": 100}
 
 
 class Talking(Travelling):

@@ -23,7 +23,7 @@ from nearcast.window.live import LiveMessages, Steps
 from nearcast.workload import subscriptions
 
 BATCH = 1000
-SKYPE, CIQ = "skype", "ciq"
+SKYPE, CIQ, ONE_QUADTREE = "skype", "ciq", "one_quadtree"
 DATA = ("tweets_2021_2022", "places_gnis_us", "poi_simplegeo_us")
 SETTINGS = ("cell", "groups", "prune_groups", "strategy", "share")
 KMAX = {"strategy": "kmax", "share": 3.0}
@@ -86,6 +86,10 @@ class Sliding(Case):
         given = {name: self.sizes[name] for name in SETTINGS if name in self.sizes}
         if self.sizes["engine"] == SKYPE:
             return TopKSkype(self.table, self.context, SkypeSettings(**given))
+        if self.sizes["engine"] == ONE_QUADTREE:
+            from bench.rivals.one_quadtree import OneQuadtree
+
+            return OneQuadtree(self.table, self.context, SkypeSettings(**given))
         from bench.rivals.ciq import CIQ as Rival
 
         return Rival(self.table, self.context, **given)

@@ -37,9 +37,10 @@ MOVING_SIZES = {
     "window": 200_000,
     "mobility": 0.4,
     "velocity": 1.0,
+    "settled": 10,
     "checked": 100,
 }
-MOVING_TINY = {"messages": "zipf", "roads": "", "subscriptions": 1_000, "window": 2_000, "checked": 50}
+MOVING_TINY = {"messages": "zipf", "roads": "", "subscriptions": 1_000, "window": 2_000, "settled": 0, "checked": 50}
 
 _LIFE = 10  # timestamps that a message lives
 _STEPS = 10_000  # timestamps there may be
@@ -67,7 +68,8 @@ class Travelling(Standing):
     """Each repetition is one timestamp: a share `mobility` of the subscriptions move, and messages arrive.
 
     The newest `window` messages live, for ten timestamps; with `kept` false none does, and engines file none.
-    `velocity` is in units of the medium one. `scene`, if given, names messages and roads together.
+    `velocity` is in units of the medium one. `scene`, if given, names messages and roads together. A tree that can be
+    rebuilt for how subscriptions move first gets `settled` timestamps at most to have been, once.
     """
 
     def prepare(self) -> None:
@@ -87,6 +89,12 @@ class Travelling(Standing):
         self.slots = self.register(iter([placed]))
         self.engine = self.make()
         self.engine.insert(self.slots)
+        for _ in range(sizes["settled"]):
+            if self.engine.stats().get("rebuilds", 1) > 0:
+                break
+            with self.moving() as moved:
+                self.engine.move(*moved)
+            self.arrive(None)
 
     @contextmanager
     def moving(self) -> Iterator[Moved]:

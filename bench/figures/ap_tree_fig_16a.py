@@ -14,7 +14,7 @@ FIGURE = Figure(
     sweep=("drift", (0.0001, 0.001, 0.01, 0.1, 0.5)),
     series={"AP-Tree": (Drifted, STILL)},
     repeats=3,
-    sizes={**SIZES, "messages": "tweets_2021_2022", "built": 0.2},
+    sizes={**SIZES, "messages": "tweets_2021_2022", "built": 0.2, "published": 100_000},
     tiny={**TINY, "drift": (0.001,)},
     since="2026-11-18T15:30:00Z",
 )

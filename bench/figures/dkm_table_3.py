@@ -17,6 +17,9 @@ FIGURE = replace(
         LapOrder("SOP", ("DkM-SKS", "KOP"), "insertion"),
         Ahead("DkM-SKS", ("KOP", "SOP", "PS2Stream-like"), times=10),
     ),
+    because="taking messages in and decoding newcomers is the same work for every worker and is counted for each, a "
+    "large part of what DkM-SKS's busiest shard does; newcomers are filed in bulk, at nearly the same price in every "
+    "index; PS2Stream's parts have our grid with words as their index",
     sweep=("messages", (PLACES,)),
     since="2026-11-18T15:30:00Z",
 )

@@ -16,6 +16,7 @@ FIGURE = replace(
         Fewer("bytes", "STAMP", ("IR-tree", "100 IR-trees"), "index_bytes"),
     ),
     sweep=("subscriptions", (200_000, 400_000, 600_000, 800_000, 1_000_000)),
+    sizes={**MATCHING.sizes, "published": 1_000},
     work={**MATCHING.work, "bytes of the index a subscription": ("index_bytes", "")},
     tiny={"subscriptions": ()},
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -116,9 +117,18 @@ def test_cases_find_lost_changes_of_moves() -> None:
         case.check()
 
 
-def test_ciq_answers_like_the_brute_force() -> None:
-    """The rival of `TopK`: subscriptions come, go and move, messages expire, on both metrics."""
-    rival = Contender("topk", "ciq", part("rivals.ciq").CIQ)
+@pytest.mark.parametrize(("module", "engine"), [("ciq", "CIQ"), ("one_quadtree", "OneQuadtree")])
+def test_rivals_of_topk_answer_like_the_brute_force(module: str, engine: str) -> None:
+    """Subscriptions come, go and move, messages expire, on both metrics."""
+    follow_topk(Contender("topk", module, getattr(part(f"rivals.{module}"), engine)))
+
+
+def test_one_quadtree_of_many_cells_answers_like_the_brute_force() -> None:
+    small = partial(part("rivals.one_quadtree").OneQuadtree, settings=nc.SkypeSettings(cell=2, groups=2))
+    follow_topk(Contender("topk", "one_quadtree of many cells", small))
+
+
+def follow_topk(rival: Contender) -> None:
     for seed in range(4):
         setting, events = stream(seed, rival, 60)
         ours, judge = made(broker_class(rival), setting), made(Judge, setting)

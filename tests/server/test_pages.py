@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 import nearcast.server
+from nearcast.client import Snapshot
 from nearcast.server import schema
 from nearcast.server.metrics import Metrics
 from nearcast.server.problems import STATUSES
@@ -40,6 +41,23 @@ def test_the_lines_of_curl_run(server: Running) -> None:
         )
         assert done.returncode == 0, (line, done.stdout, done.stderr)
         assert '"status":4' not in done.stdout or "results" in done.stdout, done.stdout
+
+
+class Heard(Exception):
+    """What the lines of Python printed first; they would print for ever."""
+
+
+def test_the_lines_of_python_run(server: Running) -> None:
+    (block,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.S) if "Client(" in block]
+
+    def hear(change: object) -> None:
+        raise Heard(change)
+
+    with pytest.raises(Heard) as heard:
+        exec(block.replace("http://127.0.0.1:8787", server.address), {"print": hear})
+    (first,) = heard.value.args
+    assert isinstance(first, Snapshot)
+    assert not first.results
 
 
 def test_every_address_and_code_is_on_the_page() -> None:

@@ -33,7 +33,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """One row of a batch that could not be honoured; everything else went on.
+    """One row of a batch that could not be honoured; all other rows were processed.
 
     Parameters
     ----------
