@@ -92,7 +92,8 @@ def _rate_cell(figure: Figure, by_point: dict[tuple[Any, str], Line], x: Any, na
     if line is None:
         return "-"
     found = rates(line)
-    cell = f"{number(median(found))} ({number(min(found))} to {number(max(found))}) {line['unit']}"
+    spread = f" ({number(min(found))} to {number(max(found))})" if len(found) > 1 else ""
+    cell = f"{number(median(found))}{spread} {line['unit']}"
     base = by_point.get((x, figure.baseline or ""))
     times = ratio(line, base) if base and figure.baseline != name else None
     return cell if times is None else f"{cell}, x {times:.3g}"
