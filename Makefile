@@ -73,8 +73,10 @@ release-check: $(READY)
 figures: $(READY)
 	$(BIN)/pytest -n 2 --dist loadscope tests/bench
 
-# Spark on several hosts of this machine that share no disk, in which processes are killed 20 times; as root, some ten minutes.
-cluster-test: $(READY)
+# Spark on several hosts of this machine that share no disk, in which processes are killed 20 times; as root, some ten
+# minutes. Kernels are compiled first, which no run that is killed waits for.
+cluster-test: $(READY) test-tools
+	$(BIN)/python -m nearcast.spark.session.warm
 	$(BIN)/pytest $(HOSTS)
 	$(BIN)/python tests/spark/kill_and_compare.py --kills 20
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import json
 import os
 import shutil
@@ -247,35 +248,54 @@ def backlog(folder: Path, scale: float) -> tuple[str, Figures]:
 
 
 def driver_memory(folder: Path, scale: float) -> tuple[str, Figures]:
-    """A batch of 2,000,000 subscriptions and a few messages: how much this process and Java's heap grow by."""
+    """100,000 and 2,000,000 subscriptions, as a static frame and by `nearcast run`: what the driver holds."""
+    numbers = [int(n * scale) for n in (100_000, 100_000, 2_000_000)]  # the first warms
+    given = [Data(_inside(folder, str(at)), 1_000, n) for at, n in enumerate(numbers)]
+    bounds = given[0].space
+    for data in given:
+        del data.asked, data.messages
+    pa.default_memory_pool().release_unused()
+    spark = session(folder)
+    found: Figures = {"subscriptions": numbers[1:]}
+    for name, answer in (("frame", _by_frame), ("run", _by_run)):
+        held = []
+        for at, data in enumerate(given):
+            answer(spark, data, _inside(folder, f"{name}-{at}"), bounds)
+            held.append(_driver_mb(spark))
+        found |= {f"{name}_{part}_mb": [held[1][part], held[2][part]] for part in held[0]}
+    spark.stop()
+    return "grows by less than 100 MB", found
+
+
+def _by_frame(spark: Any, data: Data, folder: Path, space: Space) -> None:
     import nearcast.spark as ns
 
-    n = int(2_000_000 * scale)
-    small, large = Data(_inside(folder, "small"), 1_000, 1_000), Data(_inside(folder, "large"), 1_000, n)
-    spark = session(folder)
+    told = spark.readStream.schema(ns_messages()).parquet(str(data.told_at))
+    asked = spark.read.parquet(str(data.asked_at))
+    store = (folder / "store").as_uri()
+    answers = ns.answers(told, asked, space=space, window=Window(count=100_000), store=store)
+    writer = answers.writeStream.option("checkpointLocation", str(folder / "checkpoint"))
+    writer.format("noop").trigger(availableNow=True).start().awaitTermination()
+
+
+def _by_run(spark: Any, data: Data, folder: Path, space: Space) -> None:
+    from nearcast.spark.run.files import Input
+    from nearcast.spark.run.job import Options, run
+
+    inputs = (Input(str(data.told_at), "messages"), Input(str(data.asked_at), "subscriptions"))
+    run(Options(inputs, folder / "out", space=space, window=Window(count=100_000)))
+
+
+def _driver_mb(spark: Any) -> dict[str, float]:
+    """Megabytes of this process, and of what is in Java's heap after it was swept."""
+    gc.collect()
+    pa.default_memory_pool().release_unused()
     runtime = spark.sparkContext._jvm.java.lang.Runtime.getRuntime()
-
-    def answered(data: Data) -> dict[str, float]:
-        store = (folder / f"store-{data.asked.num_rows}").as_uri()
-        told = spark.readStream.schema(ns_messages()).parquet(str(data.told_at))
-        asked = spark.readStream.schema(spark.read.parquet(str(data.asked_at)).schema).parquet(str(data.asked_at))
-        answers = ns.answers(told, asked, space=data.space, window=Window(count=100_000), store=store)
-        writer = answers.writeStream.option("checkpointLocation", str(folder / f"c-{data.asked.num_rows}"))
-        query = writer.format("noop").trigger(availableNow=True).start()
-        query.awaitTermination()
-        for _ in range(3):
-            spark.sparkContext._jvm.System.gc()
-        status = Path("/proc/self/status").read_text()
-        own = int(status.split("VmRSS:")[1].split()[0]) / 1024
-        return {"python_mb": own, "java_mb": (runtime.totalMemory() - runtime.freeMemory()) / 2**20}
-
-    answered(small)
-    data_bytes = large.asked.nbytes / 2**20
-    before = answered(Data(_inside(folder, "again"), 1_000, 1_001))
-    after = answered(large)
-    spark.stop()
-    grown = {name: round(after[name] - before[name], 1) for name in after}
-    return "less than 100 MB", {**grown, "subscriptions": n, "subscriptions_mb": round(data_bytes, 1)}
+    for _ in range(3):
+        runtime.gc()
+    status = Path("/proc/self/status").read_text()
+    java = (runtime.totalMemory() - runtime.freeMemory()) / 2**20
+    return {"python": round(int(status.split("VmRSS:")[1].split()[0]) / 1024, 1), "java": round(java, 1)}
 
 
 def restart(folder: Path, scale: float) -> tuple[str, Figures]:

@@ -17,7 +17,7 @@ from spark.hosts import executors, python_workers, stop
 from spark.run.test_job import lines, updates_in
 from spark.scenes import One, controls_of, messages_of
 
-WAIT_S = 240.0  # for one step, on a busy machine
+WAIT_S = 600.0  # for one step, on a busy machine
 
 
 def n_batches(out: Path) -> int:

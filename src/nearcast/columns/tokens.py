@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.columns.arena import Ints, ranges, starts_of
+from nearcast.jit import kernel
 from nearcast.text.analysis import Analysis
 from nearcast.text.strings import arrow_bytes
 from nearcast.text.vocabulary import Terms, Vocabulary
@@ -88,15 +89,25 @@ def spell(texts: pa.Array, keywords: pa.Array, analysis: Analysis) -> Spelled:
 
 def places_in_rows(terms: Terms, order: Order) -> Ints:
     """Where in the distinct terms of its row each word stands; for words of lists ~p instead of p."""
-    n_terms = int(terms.terms.max(initial=0)) + 1
-    rows = np.repeat(np.arange(order.lengths.size), np.diff(terms.row_start))
-    keys = rows * n_terms + terms.terms
-    by_key = np.argsort(keys, kind="stable")
-    lengths = np.abs(order.lengths)
-    owners = np.repeat(np.arange(lengths.size), lengths)
-    found = by_key[np.searchsorted(keys, owners * n_terms + order.terms, sorter=by_key)]
-    places = (found - terms.row_start[owners]).astype(np.int32)
-    return np.where(np.repeat(order.lengths, lengths) < 0, ~places, places)
+    place_of = np.empty(int(terms.terms.max(initial=-1)) + 1, np.int32)
+    places = np.empty(order.terms.size, np.int32)
+    find_places(terms, order.lengths, order.terms, place_of, places)
+    return places
+
+
+@kernel
+def find_places(rows: Terms, lengths: Ints, in_order: Ints, place_of: Ints, places: Ints) -> None:
+    """Write what `places_in_rows` gives; `place_of` has room for every term."""
+    at = 0
+    for row in range(lengths.size):
+        first = rows.row_start[row]
+        for i in range(first, rows.row_start[row + 1]):
+            place_of[rows.terms[i]] = i - first
+        listed = lengths[row] < 0
+        for _ in range(abs(lengths[row])):
+            place = place_of[in_order[at]]
+            places[at] = ~place if listed else place
+            at += 1
 
 
 def encode_spelled(spelled: Spelled, vocabulary: Vocabulary, ordered: bool = True) -> tuple[Terms, Order]:

@@ -19,8 +19,8 @@ from itertools import islice
 from typing import IO, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
@@ -414,8 +414,8 @@ def _columnar(table: pa.Table, rows: dict[str, Rows], file: SourceFile, before: 
     n = table.num_rows
     columns = {field.name: pa.nulls(n, field.type) for field in schema}
     columns |= {name: table.column(name).cast(schema.field(name).type) for name in wanted if name in have}
-    columns["source"] = pa.array([shown_path(file.path)]).take(pa.array([0] * n, pa.int32()))
-    columns["position"] = pc.add(pa.array(range(n), pa.int64()), before + 1)
+    columns["source"] = pa.repeat(shown_path(file.path), n)
+    columns["position"] = pa.array(np.arange(before + 1, before + 1 + n))
     made = pa.Table.from_arrays([columns[field.name] for field in schema], schema=schema)
     try:
         made.validate(full=True)  # strings that are no UTF-8 are refused row by row

@@ -29,7 +29,7 @@ from nearcast.spark.run.files import given_files, grouped, tasks
 from nearcast.spark.shards.store import Store
 
 TASK_BATCHES = 8  # record batches that are worth a task
-BATCH_ROWS = 200_000  # what a piece holds unless told otherwise
+BATCH_ROWS = 400_000  # what a piece holds unless told otherwise: some 0.5 s of a micro-batch are the same for any size
 _STRIDE = 4_096  # rows of a record batch of a run
 RUN_ROWS = 500_000  # rows that are sorted at a time
 AT_ONCE = 64 << 20  # bytes of files that one piece of a followed folder takes, or one file
@@ -225,9 +225,12 @@ def _write_run(table: pa.Table, side: str, store: Store, name: str, stride: int)
     if (ts[1:] < ts[:-1]).any():
         order = np.argsort(ts, kind="stable")
         table, ts = table.take(pa.array(order)), ts[order]
-    table = table.combine_chunks()
+    # For 500,000 tweets the name of their file as text takes 0.25 s of CPU to write, and compression 0.19 (2026-11).
+    at = table.column_names.index("source")
+    table = table.combine_chunks().set_column(at, "source", table.column("source").combine_chunks().dictionary_encode())
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=None if store.is_local else "lz4")
+    with pa.ipc.new_file(sink, table.schema, options=options) as writer:
         for start in range(0, table.num_rows, stride):
             for batch in table.slice(start, stride).to_batches():
                 writer.write_batch(batch)
@@ -298,7 +301,13 @@ def read_part(part: Part, uri: str) -> Iterator[pa.RecordBatch]:
             first = 0 if part.after is None else int(np.searchsorted(ts, part.after, side="right"))
             end = ts.size if part.to is None else int(np.searchsorted(ts, part.to, side="right"))
             if first < end:
-                yield batch.slice(first, end - first)
+                yield _with_sources(batch.slice(first, end - first))
+
+
+def _with_sources(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with the names of their files as text."""
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    return pa.record_batch(columns | {"source": columns["source"].cast(pa.string())})
 
 
 def _batches(stream: Any, part: Part, uri: str) -> Iterator[pa.RecordBatch]:

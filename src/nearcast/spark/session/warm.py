@@ -10,7 +10,8 @@ import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
 
-from nearcast.broker.warm import compile_kernels
+import pyarrow as pa
+
 from nearcast.kernel_cache import kernel_folder, module_digest
 
 _DONE = kernel_folder() / f"all-{module_digest('nearcast.spark.session.warm')}"  # is there when everything was compiled
@@ -28,7 +29,22 @@ def compile_aside() -> None:
         subprocess.run([sys.executable, "-m", "nearcast.spark.session.warm"], check=False, capture_output=True)
 
 
+def _compile_reading() -> None:
+    """Compile what tasks that read need, and no broker does."""
+    from nearcast.columns.tokens import spell
+    from nearcast.model.analyzer import PLAIN_RULE
+    from nearcast.spark.shards.places import shards_of
+    from nearcast.text.analysis import Analysis
+
+    words = pa.array(["a b a"])
+    spell(words, pa.nulls(1, pa.list_(pa.string())), Analysis(PLAIN_RULE))
+    shards_of(words, 2)
+
+
 if __name__ == "__main__":
+    from nearcast.broker.warm import compile_kernels  # imports every engine, which a driver does not need
+
+    _compile_reading()
     with ProcessPoolExecutor(len(_HALVES)) as halves:
         list(halves.map(compile_kernels, _HALVES))
     if _DONE.parent.exists():  # not where compiling is switched off
