@@ -30,11 +30,12 @@ from nearcast.server import schema
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+ON_ONE_SPARK = {"spark_job"}  # a script that tests/spark/test_examples.py runs, in a Spark that is there
+EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*.py")) if path.stem not in ON_ONE_SPARK]
 SOURCES = sorted((ROOT / "src" / "nearcast").rglob("*.py"))
 ON_SPARK = {"nearcast.spark.session.daemon"}  # importing it starts Spark
 SCHEMAS = {"ANSWERS", "MESSAGES", "SUBSCRIPTIONS"}  # of Spark: docs/json.md tells of their columns
-USES_SPARK = {"files_to_pipeline", "spark_job"}
+USES_SPARK = {"files_to_pipeline"}
 SHOWN_CALL = re.compile(
     r"\s*(?:\.venv/bin/)?nearcast ((?:run|demo|bench|plan|serve)\b(?!.*COMMAND).*?)(?:  +[a-z].*)?$"
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +14,11 @@ import pyspark
 import pytest
 
 import nearcast.spark as ns
+from nearcast.spark.session.session import SMALL_JAVA
 
 ROOT = Path(__file__).parents[2]
 HOME = Path(pyspark.__file__).parent
+JOB = ROOT / "examples" / "spark_job.py"
 
 CONNECT = """
 import sys
@@ -24,8 +27,9 @@ import nearcast as nc
 import nearcast.spark as ns
 sys.path.insert(0, sys.argv[1])
 from spark_job import SPACE, made_up
-spark = SparkSession.builder.remote("local[1]").getOrCreate()
+spark = SparkSession.builder.remote("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 assert "connect" in type(spark).__module__, type(spark)
+spark.conf.set("spark.sql.shuffle.partitions", 2)
 answers = ns.answers(*made_up(spark), space=SPACE, window=nc.Window(age=3600))
 rows = sorted((row.ts, row.subscription, row.sign, row.message) for row in ns.updates(answers).collect())
 print([row[1:] for row in rows])
@@ -35,7 +39,6 @@ folder = sys.argv[2]
 messages, subscriptions = made_up(spark)
 messages.orderBy("ts").coalesce(1).write.parquet(folder + "/messages")
 subscriptions.write.parquet(folder + "/subscriptions")
-spark.conf.set("spark.sql.shuffle.partitions", 2)
 provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
 told = spark.readStream.schema(messages.schema).parquet(folder + "/messages")
@@ -55,6 +58,7 @@ def run(*command: str) -> str:
     environment = {
         **os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]),
+        "JAVA_TOOL_OPTIONS": SMALL_JAVA,  # half of the processor time
     }  # fmt: skip
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -64,22 +68,27 @@ def run(*command: str) -> str:
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_job_runs_under_spark_submit(spark: Any, tmp_path: Path) -> None:
-    sys.path.insert(0, str(ROOT / "examples"))
-    try:
-        from spark_job import made_up
-    finally:
-        sys.path.pop(0)
     names = ("messages", "subscriptions")
-    for name, frame in zip(names, made_up(spark), strict=True):
+    for name, frame in zip(names, runpy.run_path(str(JOB))["made_up"](spark), strict=True):
         frame.write.parquet(str(tmp_path / name))
     paths = [str(tmp_path / name) for name in (*names, "answers")]
-    job = str(ROOT / "examples" / "spark_job.py")
-    run(str(HOME / "bin" / "spark-submit"), "--master", "local[2]", "--conf", "spark.ui.enabled=false", job, *paths)
+    submit = [str(HOME / "bin" / "spark-submit"), "--master", "local[2]", "--conf", "spark.ui.enabled=false"]
+    run(*submit, str(JOB), *paths)
     answers = spark.read.parquet(paths[2])
     heard = ns.updates(answers).orderBy("ts", "subscription", "sign").collect()
     assert [(row.subscription, row.sign, row.message) for row in heard] == [
         ("ann", "+", "m1"), ("bob", "+", "m2"), ("ann", "+", "m3"), ("ann", "-", "m1"),
     ]  # fmt: skip
+
+
+def test_the_job_prints_what_it_says(
+    spark: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(spark), "stop", lambda session: None)  # other tests go on with it
+    monkeypatch.setattr(sys, "argv", [str(JOB)])
+    runpy.run_path(str(JOB), run_name="__main__")
+    said = JOB.read_text(encoding="utf-8").partition("\n# Prints:\n")[2]
+    assert "".join(f"# {line}\n" for line in capsys.readouterr().out.splitlines()) == said
 
 
 def test_the_notebook_runs(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
