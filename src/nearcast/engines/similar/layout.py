@@ -110,7 +110,7 @@ class StampLayout(NamedTuple):
 
     nodes: Array  # NODE[]: the two trees of regions
     leaves: Array  # LEAF[]
-    members: Array  # MEMBER[]: those of a leaf side by side, by their words
+    members: Array  # MEMBER[]: those of a leaf side by side, in the order of `order_in_leaf`
     terms: Ints  # int32[]: words of each member, heaviest first, with their ranks
     entries: npt.NDArray[np.uint32]  # uint32[]
     lists: Array  # LIST[]: a hash table for each leaf
