@@ -205,7 +205,7 @@ def least_bound(words: Array, row: Any, scale: Any, kind: int, flags: int) -> in
 
 @allocating
 def fill_leaf(index: StampLayout, leaf_number: int, slots: Ints, given: BuildInput, draft: Draft) -> Longs:
-    """Make these subscriptions the members of an empty leaf, in the order of `order_in_leaf`; returns its sorted keys."""
+    """Make these subscriptions the members of an empty leaf, by `order_in_leaf`; returns its sorted keys."""
     subscriptions, idf, space, flags = given
     leaf = index.leaves[leaf_number]
     clear_node(index.nodes[leaf.node])
