@@ -11,7 +11,7 @@ import nearcast as nc
 from engines.similar.scenes import COMPILED, Scene, broker_with, engine_of, pair
 from nearcast.engines.similar import StampSettings
 from nearcast.engines.similar import stamp_index as index
-from nearcast.engines.similar.layout import ALIVE, EITHER, FARTHEST, INSIDE_SHIFT, NEAR
+from nearcast.engines.similar.layout import ALIVE, EITHER, FARTHEST, INSIDE_SHIFT, LOCAL_MASK, NEAR
 
 MANY = 600 if COMPILED else 80
 
@@ -35,6 +35,17 @@ def test_leaves_have_at_most_fanout_members_when_built() -> None:
     assert near.size > MANY // 20
     spread = near["n_listed"][near["n_listed"] > 8]
     assert spread.size < near.size // 2  # only equal places stay together
+
+
+def test_the_list_of_the_dummy_word_reads_members_one_after_another() -> None:
+    built = engine_of(filled(600, fanout=64)).index
+    layout, n_read = built.layout, 0
+    for leaf in layout.leaves[built.leaf_numbers]:
+        n = int(leaf["star_outside"] + leaf["star_inside"])
+        listed = layout.entries[leaf["entry_start"] : leaf["entry_start"] + n] & LOCAL_MASK
+        assert listed.tolist() == list(range(n))
+        n_read += n
+    assert n_read > MANY // 20
 
 
 @pytest.mark.usefixtures("_small_leaves")

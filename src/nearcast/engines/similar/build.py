@@ -132,6 +132,15 @@ def write_member(
 
 
 @kernel
+def outside_place(leaf: Any, row: Any, space: Any, flags: int) -> float:
+    """The largest spatial similarity of a member to messages that get no more than the first part of lists."""
+    if not flags & BY_REGION or leaf.kind != NEAR:
+        return 1.0
+    x = wrap(row.x) if space.metric == HAVERSINE else row.x
+    return outside_similarity(space.metric, space.max_distance, x, row.y, leaf)
+
+
+@kernel
 def list_member(leaf: Any, row: Any, scale: Any, local: Any, space: Any, flags: int, draft: Draft, n_keys: int) -> int:
     """Append the keys of a member's entries, its words being ordered in `draft.words`; returns their number.
 
@@ -139,10 +148,7 @@ def list_member(leaf: Any, row: Any, scale: Any, local: Any, space: Any, flags: 
     """
     words, n, mode, delta, tau = draft.words, row.n_terms, row.mode, scale.delta, scale.tau
     base, end, star = filed_range(words, row, scale, leaf.kind, flags & FLAT)
-    place = 1.0
-    if flags & BY_REGION and leaf.kind == NEAR:
-        x = wrap(row.x) if space.metric == HAVERSINE else row.x
-        place = outside_similarity(space.metric, space.max_distance, x, row.y, leaf)
+    place = outside_place(leaf, row, space, flags)
     n_inside, n_outside = 0, 0
     if flags & BY_TEXT:
         n_inside = close_levels(words, n, base, mode, delta, tau, 1.0, draft.inside)
@@ -172,6 +178,21 @@ def list_member(leaf: Any, row: Any, scale: Any, local: Any, space: Any, flags: 
 
 
 @kernel
+def order_in_leaf(leaf: Any, row: Any, scale: Any, space: Any, flags: int, words: Array) -> Any:
+    """What members of a leaf are sorted by: the order of the dummy word's list first, the others by their first words.
+
+    Most answers beside a city share no word. Whoever reads the dummy word's list then reads members one after another.
+    """
+    if filed_range(words, row, scale, leaf.kind, flags & FLAT)[2]:
+        place = outside_place(leaf, row, space, flags)
+        part = OUTSIDE if place_suffices(scale.delta, scale.tau, place) else INSIDE
+        bound = place_bound(scale.delta, scale.tau, 0.0, slack_for(0))
+        return (np.int64(part) << PART_SHIFT) + (np.int64(bound) << BOUND_SHIFT)
+    second = words[1].term if row.n_terms > 1 else NO_TERM
+    return ((np.int64(words[0].term) + 1) << TERM_SHIFT) + second
+
+
+@kernel
 def least_bound(words: Array, row: Any, scale: Any, kind: int, flags: int) -> int:
     """The smallest bound of the entries that a subscription has in a leaf of this kind; 0 where no place counts."""
     if kind == ANYWHERE:
@@ -184,18 +205,17 @@ def least_bound(words: Array, row: Any, scale: Any, kind: int, flags: int) -> in
 
 @allocating
 def fill_leaf(index: StampLayout, leaf_number: int, slots: Ints, given: BuildInput, draft: Draft) -> Longs:
-    """Make these subscriptions the members of an empty leaf, by their first words; returns its sorted keys."""
+    """Make these subscriptions the members of an empty leaf, by `order_in_leaf`; returns its sorted keys."""
     subscriptions, idf, space, flags = given
     leaf = index.leaves[leaf_number]
     clear_node(index.nodes[leaf.node])
-    first_words = np.empty(slots.size, np.int64)
+    order = np.empty(slots.size, np.int64)
     for i in range(slots.size):
-        row = subscriptions.rows[slots[i]]
+        row, scale = subscriptions.rows[slots[i]], subscriptions.scales[slots[i]]
         order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, draft.words)
-        second = draft.words[1].term if row.n_terms > 1 else NO_TERM
-        first_words[i] = (np.int64(draft.words[0].term) << 32) + second
+        order[i] = order_in_leaf(leaf, row, scale, space, flags, draft.words)
     n_keys = 0
-    for i in np.argsort(first_words):
+    for i in np.argsort(order):
         row, scale = subscriptions.rows[slots[i]], subscriptions.scales[slots[i]]
         order_words(subscriptions.terms, row.term_start, row.n_terms, idf, row.mode, draft.words)
         n_keys = list_member(leaf, row, scale, np.int64(leaf.n_members), space, flags, draft, n_keys)

@@ -18,6 +18,7 @@ from nearcast.engines.similar.layout import (
     BOUND_SHIFT,
     INSIDE_SHIFT,
     LOCAL_MASK,
+    MET_BY_STAR,
     MOST_LEVELS,
     N_ACCESSED,
     N_FILTERED,
@@ -37,16 +38,19 @@ _MOST_COUNTED = 200  # words; a count that stays here is still above every level
 
 @kernel
 def read_part(
-    entries: Array, start: int, n: int, reach: int, n_chosen: int, chosen: Longs, counts: Array
+    entries: Array, start: int, n: int, reach: int, mark: int, n_chosen: int, chosen: Longs, counts: Array
 ) -> tuple[int, int]:
-    """Read a part of a list up to the first bound out of reach; returns the entries read and all candidates so far."""
+    """Read a part of a list up to the first bound out of reach; returns the entries read and all candidates so far.
+
+    `mark` is added to the entries of new candidates.
+    """
     for i in range(n):
         entry = np.int64(entries[start + i])
         if entry >> BOUND_SHIFT > reach:
             return i, n_chosen
         local = entry & LOCAL_MASK
         if counts[local] == 0:
-            chosen[n_chosen] = entry
+            chosen[n_chosen] = entry + mark
             n_chosen += 1
         if counts[local] < _MOST_COUNTED:
             counts[local] += 1
@@ -81,21 +85,35 @@ def read_lists(index: StampLayout, leaf: Any, reach: int, is_inside: bool, scrat
             continue
         start = leaf.entry_start + found.start
         token.n_outside, n_chosen = read_part(
-            index.entries, start, found.n_outside, reach, n_chosen, scratch.chosen, scratch.counts
+            index.entries, start, found.n_outside, reach, 0, n_chosen, scratch.chosen, scratch.counts
         )
         if is_inside:
             token.n_inside, n_chosen = read_part(
-                index.entries, start + found.n_outside, found.n_inside, reach, n_chosen, scratch.chosen, scratch.counts
+                index.entries,
+                start + found.n_outside,
+                found.n_inside,
+                reach,
+                0,
+                n_chosen,
+                scratch.chosen,
+                scratch.counts,
             )
         n_accessed += token.n_outside + token.n_inside
     start = leaf.entry_start
     n_outside, n_chosen = read_part(
-        index.entries, start, leaf.star_outside, reach, n_chosen, scratch.chosen, scratch.counts
+        index.entries, start, leaf.star_outside, reach, MET_BY_STAR, n_chosen, scratch.chosen, scratch.counts
     )
     n_inside = 0
     if is_inside:
         n_inside, n_chosen = read_part(
-            index.entries, start + leaf.star_outside, leaf.star_inside, reach, n_chosen, scratch.chosen, scratch.counts
+            index.entries,
+            start + leaf.star_outside,
+            leaf.star_inside,
+            reach,
+            MET_BY_STAR,
+            n_chosen,
+            scratch.chosen,
+            scratch.counts,
         )
     scratch.counters[N_ACCESSED] += n_accessed + n_outside + n_inside
     return n_chosen

@@ -92,6 +92,7 @@ MOST_LEVELS = 15  # entries have 4 bits for their number
 
 # An entry of a prefix: bound (8 bits), closed levels outside (4), inside (4), member (16). A later one: level, member.
 BOUND_SHIFT, OUTSIDE_SHIFT, INSIDE_SHIFT, LOCAL_MASK = 24, 20, 16, 0xFFFF
+MET_BY_STAR = 1 << 32  # above the entry of a candidate: the dummy word was the first to name it
 
 # A word of a member: its rank in the order of bytes (4 bits), its term.
 RANK_SHIFT, TERM_MASK, MOST_RANKED = 27, (1 << 27) - 1, 16
@@ -110,7 +111,7 @@ class StampLayout(NamedTuple):
 
     nodes: Array  # NODE[]: the two trees of regions
     leaves: Array  # LEAF[]
-    members: Array  # MEMBER[]: those of a leaf side by side, by their words
+    members: Array  # MEMBER[]: those of a leaf side by side, in the order of `order_in_leaf`
     terms: Ints  # int32[]: words of each member, heaviest first, with their ranks
     entries: npt.NDArray[np.uint32]  # uint32[]
     lists: Array  # LIST[]: a hash table for each leaf
@@ -136,8 +137,9 @@ PROBE = record(
 )
 
 NEAR_MEMBER = record(
-    ("place", "f8"),  # its spatial similarity
-    ("local", "i8"),  # its position in the leaf
+    ("value", "f8"),  # its score, or its spatial similarity if its words must be looked at
+    ("local", "i4"),  # its position in the leaf
+    ("is_scored", "i4"),
 )
 
 TOKEN = record(

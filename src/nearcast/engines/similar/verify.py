@@ -6,6 +6,7 @@ away in memory. Scores come from the same kernels and the same numbers as in `en
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,14 @@ from nearcast.columns.scores import similar_score
 from nearcast.engines.exact import similarity_of
 from nearcast.engines.similar.layout import (
     ALIVE,
+    ANYWHERE,
     ASKS,
     BOUND_SHIFT,
     ENDS,
     FARTHEST,
     LOCAL_MASK,
     MARKS,
+    MET_BY_STAR,
     MOST_RANKED,
     N_ANSWERS,
     N_CANDIDATES,
@@ -40,6 +43,7 @@ from nearcast.space.distance import HAVERSINE, chord_metres, chord_to, plain_len
 from nearcast.text.similarity import WEIGHTED, tsim
 
 _ROUNDED = 1e-7  # more than 32 bits take from tau, and than the order of a sum takes from a score
+NO_TEXT = -1.0  # lists do not tell
 _ANY_ORDER = 2  # numbers; the sum of more depends on their order
 
 
@@ -86,6 +90,20 @@ def most_text(member: Any, n_words: int, probe: Any) -> float:
 
 
 @kernel
+def text_by_lists(candidate: Any, count: int, kind: int, member: Any, n_words: int, probe: Any) -> float:
+    """The text similarity of a candidate to the message if lists alone tell it, or NO_TEXT; `count` words named it.
+
+    What the dummy word's list names shares none of its words in this leaf unless one of their lists named it as well:
+    their bounds are no higher, and they are in no other part. And whoever has one word shares it.
+    """
+    if candidate & MET_BY_STAR != 0:
+        return 0.0 if count == 1 and (kind == ANYWHERE or member.n_anywhere == 0) else NO_TEXT
+    if n_words > 1:
+        return NO_TEXT
+    return tsim(np.int32(member.mode), member.weight, 1, member.weight, probe.weight, np.int32(1), probe.n_terms)
+
+
+@kernel
 def words_end(members: Array, leaf: Any, local: int) -> Any:
     """Where the words of a member end."""
     return members[leaf.member_start + local + 1].word_start if local + 1 < leaf.n_members else leaf.n_words
@@ -95,13 +113,14 @@ def words_end(members: Array, leaf: Any, local: int) -> Any:
 def filter_by_place(index: StampLayout, leaf: Any, n_chosen: int, scratch: StampScratch) -> int:
     """Filter the candidates of a leaf, and the members that are in no list, by their places; returns how many are left.
 
-    Those go to `scratch.near`, with their spatial similarities: the same bits as those of `distance` and `ssim`.
+    Those go to `scratch.near`, with their scores where lists tell how many words they share, else with their spatial
+    similarities: the same bits as those of `distance` and `ssim`.
 
     Paper: [STAMP] lemma 2.
     """
     probe, chosen, counts = scratch.probe[0], scratch.chosen, scratch.counts
     near, xs, ys = scratch.near, scratch.xs, scratch.ys
-    members, terms, start, n_listed = index.members, index.terms, leaf.member_start, leaf.n_listed
+    members, terms, start, n_listed, kind = index.members, index.terms, leaf.member_start, leaf.n_listed, leaf.kind
     metric, farthest, max_distance = probe.metric, probe.farthest, probe.max_distance
     for i in range(n_chosen):
         local = chosen[i] & LOCAL_MASK
@@ -117,11 +136,13 @@ def filter_by_place(index: StampLayout, leaf: Any, n_chosen: int, scratch: Stamp
             measure_chords(xs, ys, end - first, probe)
         for i in range(first, end):
             local = local_of(chosen, i, n_chosen, n_listed)
-            bound = 0
-            if i < n_chosen:
-                bound = chosen[i] >> BOUND_SHIFT
-                counts[local] = 0
             member = members[start + local]
+            n_words = words_end(members, leaf, local) - member.word_start
+            text, bound = NO_TEXT, 0
+            if i < n_chosen:
+                text = text_by_lists(chosen[i], counts[local], kind, member, n_words, probe)
+                bound = (chosen[i] & ~MET_BY_STAR) >> BOUND_SHIFT
+                counts[local] = 0
             if member.state & ALIVE == 0:
                 continue
             if metric == HAVERSINE:
@@ -129,11 +150,13 @@ def filter_by_place(index: StampLayout, leaf: Any, n_chosen: int, scratch: Stamp
                 place = 0.0 if squared > farthest else ssim(chord_metres(squared), max_distance)
             else:
                 place = ssim(plain_length(member.x - probe.lon, member.y - probe.lat), max_distance)
-            text = most_text(member, words_end(members, leaf, local) - member.word_start, probe)
-            if place * FARTHEST < bound or similar_score(member.delta, text, place) < float(member.tau) - _ROUNDED:
+            is_scored = text >= 0.0
+            score = similar_score(member.delta, text if is_scored else most_text(member, n_words, probe), place)
+            if place * FARTHEST < bound or score < float(member.tau) - _ROUNDED:
                 continue
-            prefetch(terms, leaf.word_start + member.word_start)
-            near[n].local, near[n].place = local, place
+            if not is_scored:
+                prefetch(terms, leaf.word_start + member.word_start)
+            near[n].local, near[n].value, near[n].is_scored = local, score if is_scored else place, is_scored
             n += 1
         first = end
     scratch.counters[N_CANDIDATES] += n
@@ -154,6 +177,32 @@ def reports_member(kind: int, member: Any, first: int, n_words: int) -> Any:
 
 
 @kernel
+def score_by_words(
+    index: StampLayout, leaf: Any, local: Any, place: float, idf: Floats, scratch: StampScratch
+) -> tuple[float, bool]:
+    """The score of a member, and whether its last bits are right; minus infinity if another leaf reports it."""
+    probe, dense, marks, terms = scratch.probe[0], scratch.dense, scratch.marks, index.terms
+    member = index.members[leaf.member_start + local]
+    start = leaf.word_start + member.word_start
+    n_words = words_end(index.members, leaf, local) - member.word_start
+    weight, n_shared, first = 0.0, 0, n_words
+    for j in range(n_words):
+        term = terms[start + j] & TERM_MASK
+        if marks[term & (MARKS - 1)] != 0 and dense[term] != 0.0:
+            if n_shared == 0:
+                first = j
+            weight += idf[term]
+            n_shared += 1
+    if not reports_member(leaf.kind, member, first, n_words):
+        return -math.inf, True
+    if n_shared > _ANY_ORDER and n_words <= MOST_RANKED:
+        weight = ordered_weight(terms, start, n_words, idf, dense, scratch.ranked)
+    mode = np.int32(member.mode)
+    text = tsim(mode, weight, n_shared, member.weight, probe.weight, np.int32(n_words), probe.n_terms)
+    return similar_score(member.delta, text, place), n_shared <= _ANY_ORDER or n_words <= MOST_RANKED
+
+
+@kernel
 def verify_candidates(
     index: StampLayout,
     leaf: Any,
@@ -170,39 +219,25 @@ def verify_candidates(
     subscription expires, or if a sum of weights, which must be taken in the order of the words, has too many.
 
     Paper: [STAMP] function VERIFY.
-    Departs: looks at all words, to have the score and to see whether another leaf reports the member.
+    Departs: looks at all words, to have the score and to see whether another leaf reports the member; at none where
+    lists have told the score.
     """
     before = n
-    probe, near, dense, marks = scratch.probe[0], scratch.near, scratch.dense, scratch.marks
-    members, terms, start, kind = index.members, index.terms, leaf.member_start, leaf.kind
+    probe, near, members = scratch.probe[0], scratch.near, index.members
     rows, scales, row_terms, _, conditions = given.subscriptions
     idf, space = given.idf, given.space
     events, slots, scores = out.events, out.slots, out.scores
     for i in range(n_near):
-        local = near[i].local
-        member = members[start + local]
-        n_words = words_end(members, leaf, local) - member.word_start
-        weight, n_shared, first = 0.0, 0, n_words
-        for j in range(n_words):
-            term = terms[leaf.word_start + member.word_start + j] & TERM_MASK
-            if marks[term & (MARKS - 1)] != 0 and dense[term] != 0.0:
-                if n_shared == 0:
-                    first = j
-                weight += idf[term]
-                n_shared += 1
-        if not reports_member(kind, member, first, n_words):
-            continue
-        if n_shared > _ANY_ORDER and n_words <= MOST_RANKED:
-            weight = ordered_weight(terms, leaf.word_start + member.word_start, n_words, idf, dense, scratch.ranked)
-        mode, tau = np.int32(member.mode), float(member.tau)
-        text = tsim(mode, weight, n_shared, member.weight, probe.weight, np.int32(n_words), probe.n_terms)
-        score = similar_score(member.delta, text, near[i].place)
+        local = np.int64(near[i].local)
+        member = members[leaf.member_start + local]
+        tau, score, is_exact = float(member.tau), near[i].value, True
+        if near[i].is_scored == 0:
+            score, is_exact = score_by_words(index, leaf, local, score, idf, scratch)
         if score < tau - _ROUNDED:
             continue
-        unordered = n_shared > _ANY_ORDER and n_words > MOST_RANKED
-        if score < tau + _ROUNDED or unordered or member.state & ENDS != 0:
+        if score < tau + _ROUNDED or not is_exact or member.state & ENDS != 0:
             row, scale = rows[member.slot], scales[member.slot]
-            score = similarity_of(row, scale, row_terms, message, space, idf, dense)
+            score = similarity_of(row, scale, row_terms, message, space, idf, scratch.dense)
             if score < scale.tau or row.expires <= probe.clock:
                 continue
         if member.state & ASKS != 0 and not satisfies(
