@@ -49,7 +49,7 @@ def room_of(buffer: Any) -> Any:
 
 
 @kernel
-def touch(results: ResultLayout, slot: int, position: int) -> None:
+def touch(results: ResultLayout, slot: int, position: Any) -> None:
     """Note that a subscription's buffer changed in this event, from a position on; room was promised."""
     buffer = results.buffers[slot]
     if buffer.touched & TOUCHED == 0:
@@ -207,7 +207,7 @@ def give_back_room(results: ResultLayout, slot: int) -> None:
 
 
 @kernel
-def drop(results: ResultLayout, slot: int, position: int, event: int) -> None:
+def drop(results: ResultLayout, slot: int, position: Any, event: int) -> None:
     """Take an entry out of a buffer; emits that it left the result if it was shown."""
     buffer = results.buffers[slot]
     entry = results.entries[buffer.start + position]

@@ -103,7 +103,7 @@ def drop_left(results: ResultLayout, rows: Array, slot: int, as_of: AsOf, newest
         if age >= stays and (age > gone or rows[entry.message].sequence <= last - newest):
             if entry.mark & 1:
                 emit(results, as_of.event, slot, entry.message, -1, entry.rank)
-            first = min(first, position)
+            first = min(first, np.int64(position))
             continue
         if age > most or (age == most and rows[entry.message].sequence < rows[oldest - 1].sequence):
             oldest, most = entry.message + 1, age
