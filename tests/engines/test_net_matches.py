@@ -1,11 +1,12 @@
-"""What engines without results emit when messages are withdrawn, against sets of pairs."""
+"""What engines emit when messages are withdrawn, against sets of pairs."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from nearcast.engines.contract import Changes, net_matches
+from nearcast.engines.contract import Changes, net_kept, net_matches
+from nearcast.window.live import Steps
 
 N_MESSAGES = 20
 
@@ -47,3 +48,36 @@ def test_lists_that_are_alike_leave_nothing_and_stay_as_they_are() -> None:
     before = [column.copy() for column in held]
     assert not net_matches(held, held, np.zeros(4, np.int64), np.ones(N_MESSAGES, np.int64)).slots.size
     assert all((column == own).all() for column, own in zip(held, before, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_message_that_stays_in_a_result_under_its_id_is_not_told(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n_events, n_slots, n = 6, 5, rng.integers(1, 60)
+    withdrawn, arrivals = (rng.integers(-1, N_MESSAGES, n_events).astype(np.int32) for _ in range(2))
+    events = np.sort(rng.integers(0, n_events, n))
+    signs = rng.choice([-1, 1], n)
+    messages = rng.integers(0, N_MESSAGES, n)
+    for own, sign in ((withdrawn, -1), (arrivals, 1)):
+        chosen = (rng.random(n) < 0.5) & (signs == sign) & (own[events] >= 0)
+        messages[chosen] = own[events[chosen]]
+    rows = {
+        (int(event), int(slot), int(message), int(sign)): float(score)
+        for event, slot, message, sign, score in zip(
+            events, rng.integers(0, n_slots, n), messages, signs, rng.random(n), strict=True
+        )
+    }
+    columns = (np.array(column, np.int32) for column in zip(*rows, strict=True))
+    changes = Changes(*columns, np.array(list(rows.values())))
+    nothing = np.zeros(n_events, np.int64)
+    no_expiry = np.zeros(n_events + 1, np.int64), np.zeros(0, np.int32)
+    net = net_kept(changes, Steps(nothing, arrivals, nothing, nothing, *no_expiry, withdrawn))
+    left = {(event, slot) for event, slot, message, sign in rows if sign < 0 and message == withdrawn[event]}
+    came = {(event, slot) for event, slot, message, sign in rows if sign > 0 and message == arrivals[event]}
+    expected = {
+        (event, slot, message, sign): score
+        for (event, slot, message, sign), score in rows.items()
+        if (event, slot) not in left & came or message != (withdrawn if sign < 0 else arrivals)[event]
+    }
+    told = zip(*(column.tolist() for column in net[:4]), strict=True)
+    assert dict(zip(told, net.scores.tolist(), strict=True)) == expected

@@ -108,13 +108,35 @@ def merge_matches(held: Any, matched: Any, out: Any) -> int:
 
 def net_kept(changes: Changes, steps: Steps) -> Changes:
     """Changes of kept results, without those of messages that are updated and stay in a result under the same id."""
-    if not changes.slots.size or not steps.withdrawn.size:
+    if not changes.slots.size or not steps.withdrawn.size or not steps.n_arrivals:
         return changes
-    keys = changes.events.astype(np.int64) << 32 | changes.slots
-    left = (changes.signs < 0) & (changes.messages == steps.withdrawn[changes.events])
-    came = (changes.signs > 0) & (changes.messages == steps.arrivals[changes.events])
-    stays = np.intersect1d(keys[left], keys[came])
-    return changes.take(~((left | came) & np.isin(keys, stays))) if stays.size else changes
+    given, out = by_event_and_slot(changes), room_for_changes(changes.slots.size)
+    n = drop_stays(given, steps.withdrawn, steps.arrivals, out)
+    return Changes._make(column[:n] for column in out)
+
+
+@kernel
+def drop_stays(given: Any, withdrawn: Ints, arrivals: Ints, out: Any) -> int:
+    """Copy rows by event and slot, without those of messages that leave and come under the same id; how many stay."""
+    n, first = 0, 0
+    while first < given.slots.size:
+        event, slot = given.events[first], given.slots[first]
+        end, left, came = first, -1, -1
+        while end < given.slots.size and given.events[end] == event and given.slots[end] == slot:
+            if given.signs[end] < 0 and given.messages[end] == withdrawn[event]:
+                left = end
+            elif given.signs[end] > 0 and given.messages[end] == arrivals[event]:
+                came = end
+            end += 1
+        stays = left >= 0 and came >= 0
+        for row in range(first, end):
+            if stays and row in (left, came):
+                continue
+            out.events[n], out.slots[n], out.messages[n] = event, slot, given.messages[row]
+            out.signs[n], out.scores[n] = given.signs[row], given.scores[row]
+            n += 1
+        first = end
+    return n
 
 
 def together(changes: Sequence[Changes]) -> Changes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 
@@ -9,9 +10,9 @@ import numpy as np
 import pytest
 
 from nearcast.engines.blocks import block_class, block_room
-from nearcast.engines.topk.keys import Rest, bit_of, floor_of, point_of
-from nearcast.engines.topk.layout import FACE, GROUP, KEY, LANES, MANY, PADDING, WHOLE, WIDTH, PostingPool
-from nearcast.engines.topk.match import MessagePoint, MessageWord, wants
+from nearcast.engines.topk.keys import Rest, bit_number, bit_of, floor_of, point_of
+from nearcast.engines.topk.layout import FACE, GROUP, KEY, LANES, MANY, N_BITS, PADDING, WHOLE, WIDTH, PostingPool
+from nearcast.engines.topk.match import MessagePoint, MessageWord, reaches, wants
 from nearcast.engines.topk.postings import move_group, move_posting, place_of, write_posting
 from nearcast.engines.topk.sift import place_in_lanes, sift_strip, text_in_lanes
 from nearcast.engines.topk.skype_index import pool_of
@@ -119,3 +120,36 @@ def test_nobody_is_sifted_out_who_reaches_the_floor(metric: int, reach: float, m
         keys = given.lanes[KEY * n : KEY * n + n]
         assert sift_strip(given, 0, n, n, place, text, keys[0])[1] == np.count_nonzero(keys <= keys[0])
     assert 0 < n_wanting <= n_found <= 2 * n_wanting
+
+
+def test_the_words_that_may_be_shared_exclude_nobody_who_reaches_the_floor() -> None:
+    """Of those that may have as many words in common, the ones that fail have others than the bits say."""
+    choice = random.Random(3)
+    text = text_in_lanes(0.0, 0, np.zeros(MANY + 1))
+    n_kept = n_true = 0
+    for _ in range(20 * N):
+        words = choice.sample(range(200), choice.randint(1, 12))  # of the message, after the word at hand
+        weights = {term: choice.random() for term in words}
+        bits, squares = 0, np.zeros(N_BITS)
+        for term in words:
+            bits |= int(bit_of(term))
+            squares[bit_number(term)] += weights[term] ** 2
+        own = {term: choice.random() for term in choice.sample(range(200), choice.randrange(5))}
+        for term in choice.sample(words, min(len(words), choice.randrange(3))):
+            own[term] = choice.random()
+        unit, share = choice.random(), choice.random()
+        after = math.sqrt(sum(weight * weight for weight in own.values()))
+        alpha, near = choice.choice([0.0, choice.random()]), choice.random()
+        exact = share * unit + sum(weight * weights.get(term, 0.0) for term, weight in own.items())
+        score = alpha * near + (1.0 - alpha) * exact
+        face = np.zeros(1, dtype=FACE)[0]
+        face.floor, face.alpha = floor_of(score * choice.choice([1.0, 1.0, 1.1])), np.float32(alpha)
+        all_bits = int(np.bitwise_or.reduce([int(bit_of(term)) for term in own] or [0]))
+        given = pool(1)
+        write_posting(given, 0, 1, 0, face, Rest(share, min(after, 1.0), all_bits, 0))
+        if after > 1.0:
+            continue
+        kept = bool(reaches(given, 0, 1, near, MessageWord(0, unit / WHOLE, bits, text), squares))
+        assert kept or face.floor > floor_of(score)
+        n_kept, n_true = n_kept + kept, n_true + (face.floor <= floor_of(score))
+    assert 0 < n_true <= n_kept < 2 * n_true

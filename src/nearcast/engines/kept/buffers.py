@@ -13,6 +13,7 @@ import numpy as np
 from nearcast.columns.arena import Ints
 from nearcast.engines.blocks import USED, block_class, block_fits, block_room, give_block, take_block
 from nearcast.engines.kept.layout import (
+    AGAIN,
     LINE,
     MOVED,
     N_BUFFERED,
@@ -48,13 +49,16 @@ def room_of(buffer: Any) -> Any:
 
 
 @kernel
-def touch(results: ResultLayout, slot: int) -> None:
-    """Note that a subscription's buffer changed in this event; room was promised."""
+def touch(results: ResultLayout, slot: int, position: Any) -> None:
+    """Note that a subscription's buffer changed in this event, from a position on; room was promised."""
     buffer = results.buffers[slot]
     if buffer.touched & TOUCHED == 0:
         buffer.touched |= TOUCHED
         results.touched[results.counters[N_TOUCHED]] = slot
+        results.places[results.counters[N_TOUCHED]] = position
         results.counters[N_TOUCHED] += 1
+    else:
+        buffer.touched |= AGAIN
 
 
 @kernel
@@ -203,7 +207,7 @@ def give_back_room(results: ResultLayout, slot: int) -> None:
 
 
 @kernel
-def drop(results: ResultLayout, slot: int, position: int, event: int) -> None:
+def drop(results: ResultLayout, slot: int, position: Any, event: int) -> None:
     """Take an entry out of a buffer; emits that it left the result if it was shown."""
     buffer = results.buffers[slot]
     entry = results.entries[buffer.start + position]
@@ -226,6 +230,12 @@ def n_pending(results: ResultLayout) -> int:
 
 
 @kernel
+def first_changed(results: ResultLayout, i: int, buffer: Any) -> Any:
+    """The first entry that may have changed in the buffer that was the `i`-th to be touched."""
+    return np.int64(0) if buffer.touched & AGAIN else np.int64(results.places[i])
+
+
+@kernel
 def emit_changes(results: ResultLayout, event: int) -> None:
     """End an event: emit what entered and what left the first k of every touched buffer. Needs room for `n_pending`.
 
@@ -235,12 +245,14 @@ def emit_changes(results: ResultLayout, event: int) -> None:
     for i in range(n):
         if i + _AHEAD < n:
             later = results.buffers[results.touched[i + _AHEAD]]
-            for entry in range(later.start, later.start + min(later.n_entries, np.int64(later.k) + 1), LINE):
+            first = first_changed(results, i + _AHEAD, later)
+            for entry in range(later.start + first, later.start + min(later.n_entries, np.int64(later.k) + 1), LINE):
                 prefetch(results.entries, entry)
         slot = results.touched[i]
         buffer = results.buffers[slot]
+        first = first_changed(results, i, buffer)
         buffer.touched = 0
-        for position in range(min(buffer.n_entries, np.int64(buffer.k) + 1)):
+        for position in range(first, min(buffer.n_entries, np.int64(buffer.k) + 1)):
             entry = results.entries[buffer.start + position]
             shown = 1 if position < buffer.k else 0
             if entry.mark & 1 != shown:

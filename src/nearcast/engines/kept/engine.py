@@ -34,7 +34,7 @@ from nearcast.engines.kept.layout import LINE, N_CHANGES, N_TOUCHED, AsOf, Resul
 from nearcast.engines.kept.refill import SearchInput, refill_many, sort_for_locality
 from nearcast.engines.kept.results import Results
 from nearcast.engines.kept.skyband import STRATEGIES, Policy, is_short, offer, withdraw
-from nearcast.engines.kept.watch import fetch_waiting, leave
+from nearcast.engines.kept.watch import CHAINS, fetch_waiting, follow_chains, leave
 from nearcast.held import unchanged
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.space import SpaceInput
@@ -46,12 +46,11 @@ from nearcast.window.recency import faded_rows
 DONE, SHORT, FIND_ROOM, FIND, FOLLOW = range(5)  # tasks, besides NEED_ROOM
 SEEKING, WITHDRAWING, LEAVING, FINDING, OFFERING, FILLING, EMITTING, ENDING = range(8)  # phases of an event
 STEP, PHASE, POSITION, N_FOUND = range(4)  # positions in a cursor
-N_CURSOR = 4
+N_CURSOR = 4  # then `CHAINS` numbers that `follow_chains` needs
 
 FIRST_FOUND = 1024
 SWEPT = 64  # buffers that are looked at for each event, or move, while the pool is swept
 _AHEAD = 6  # candidates between the steps of reading ahead
-_SOON = 2  # messages that leave, between the same steps
 _FETCHED = 6  # lines of the processor's cache that are fetched of a buffer
 LONG = 64  # subscriptions that are worth sorting before they are evaluated
 
@@ -84,10 +83,9 @@ def leave_expired(batch: BatchInput, cursor: Longs, results: ResultLayout, polic
     while cursor[POSITION] < steps.expired_start[event + 1] - first:
         at = first + cursor[POSITION]
         message = steps.expired[at]
-        if at + 2 * _SOON < steps.expired.size:  # those of the events to come
-            prefetch(results.heads, steps.expired[at + 2 * _SOON])
-            prefetch(results.waiting, results.heads[steps.expired[at + _SOON]] - 1)
-        fetch_waiting(results, subscriptions.rows, messages.rows, message)
+        follow_chains(results, subscriptions.rows, steps.expired, at, cursor[N_CURSOR:])
+        for later in range(at + 1 if at > 0 else at, min(at + 2, steps.expired.size)):
+            fetch_waiting(results, subscriptions.rows, messages.rows, steps.expired[later])
         if not leave(results, subscriptions, messages.rows, message, as_of, policy):
             return False
         cursor[POSITION] += 1
@@ -231,7 +229,7 @@ class KeptEngine(ABC):
         self._frame = frame_of(context.space)
         self._found = Found(np.zeros(FIRST_FOUND, np.int32), np.zeros(FIRST_FOUND))
         self._dense = np.zeros(0)
-        self._cursor = np.zeros(N_CURSOR, dtype=np.int64)
+        self._cursor = np.zeros(N_CURSOR + CHAINS, dtype=np.int64)
         self._where = context.space.kernel_input
         self._batch_input: BatchInput | None = None
         self._n_updates = 0

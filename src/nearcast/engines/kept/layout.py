@@ -18,7 +18,7 @@ BUFFER = record(
     ("n_entries", "i4"),
     ("k", "i4"),
     ("block", "u1"),  # size class of the block that its entries lie in, plus 1; 0 for none
-    ("touched", "u1"),  # in the event under way: TOUCHED if it changed, MOVED if its floor did
+    ("touched", "u1"),  # in the event under way: TOUCHED if it changed, AGAIN if more than once, MOVED if its floor did
     ("fades", "u1"),  # 1 if its scores fade: `fading` says more
 )
 FADING = record(
@@ -44,7 +44,7 @@ LIFETIME = record(  # of a message that an evaluation found: scratch
 )
 CHANGE = record(("rank", "f8"), ("event", "i4"), ("slot", "i4"), ("message", "i4"), ("sign", "i4"))
 
-TOUCHED, MOVED = 1, 2
+TOUCHED, MOVED, AGAIN = 1, 2, 4
 MOST_MARK = 2**15 - 2  # of marks without the 1: they count no further, which only keeps what might be dropped
 LINE = 4  # entries that a line of the processor's cache holds
 
@@ -75,4 +75,5 @@ class ResultLayout(NamedTuple):
     waiting: Array  # WAITING[]: who watches, or watched, which message
     changes: Array  # CHANGE[]: what was emitted in this batch
     touched: Ints  # int32[]: subscriptions changed in this event
+    places: Ints  # int32[]: beside it, the first entry of the buffer that changed; see AGAIN
     counters: Longs  # int64[N_COUNTERS]

@@ -71,6 +71,7 @@ class Results:
         self._changes = np.zeros(FIRST_ROOM, dtype=CHANGE)
         self._layout: ResultLayout | None = None
         self._touched = np.zeros(FIRST_ROOM, dtype=np.int32)
+        self._places = np.zeros(FIRST_ROOM, dtype=np.int32)
         self._lifetimes = np.zeros(0, dtype=LIFETIME)
         self.counters = np.zeros(N_COUNTERS, dtype=np.int64)
 
@@ -78,7 +79,7 @@ class Results:
     def layout(self) -> ResultLayout:
         made = ResultLayout(
             self._buffers, self._watched, self._fading, self._entries, self._blocks, self._above, self._heads,
-            self._waiting, self._changes, self._touched, self.counters,
+            self._waiting, self._changes, self._touched, self._places, self.counters,
         )  # fmt: skip
         self._layout = unchanged(self._layout, made)
         return self._layout
@@ -91,7 +92,8 @@ class Results:
         self._buffers = with_room(self._buffers, n_slots)
         if self.policy.spare:
             self._watched, self._heads = with_room(self._watched, n_slots), with_room(self._heads, n_messages)
-        self._touched = with_room(self._touched, int(self.counters[N_TOUCHED]) + 1)
+        n_touched = int(self.counters[N_TOUCHED]) + 1
+        self._touched, self._places = with_room(self._touched, n_touched), with_room(self._places, n_touched)
         n_entries += int(self._blocks[USED])
         if n_entries > self._entries.size:
             self._entries = with_room(self._entries, max(n_entries, 2 * self._entries.size))
@@ -341,6 +343,7 @@ class Results:
             self._heads,
             self._changes,
             self._touched,
+            self._places,
             self.counters,
         )
         return used + sum(array.nbytes for array in rest)

@@ -235,7 +235,7 @@ def offer(
     buffer.n_entries += 1
     counters[N_KEPT] += 1
     counters[N_BUFFERED] += 1
-    touch(results, slot)
+    touch(results, slot, at - start)
     if not policy.spare:
         if buffer.n_entries == buffer.k:
             last = entries[start + buffer.k - 1]
@@ -270,17 +270,17 @@ def withdraw(results: ResultLayout, rows: Array, slot: int, message: int, event:
     many, which dominate both. Without one of them it may belong to the buffer, unless the floor is above it.
     """
     buffer = results.buffers[slot]
-    position = 0
-    while position < buffer.n_entries and results.entries[buffer.start + position].message != message:
-        position += 1
-    if position == buffer.n_entries:
+    position = np.int64(buffer.n_entries) - 1  # from where candidates are read ahead
+    while position >= 0 and results.entries[buffer.start + position].message != message:
+        position -= 1
+    if position < 0:
         return
     if buffer.dropped > -np.inf:
         give_up_dropped(results, rows, slot, event)
     if position < buffer.n_entries:
         drop(results, slot, position, event)
     results.counters[N_WITHDRAWN] += 1
-    touch(results, slot)
+    touch(results, slot, position)
 
 
 @kernel
@@ -390,4 +390,4 @@ def replace(
     buffer.n_entries = n_kept
     if policy.spare:
         watch_first(results, messages.rows, slot, policy)
-    touch(results, slot)
+    touch(results, slot, 0)

@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from nearcast.columns.arena import Array
+from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.times import FOREVER
-from nearcast.engines.kept.buffers import age_of, drop, room_to_touch, room_to_wait, stamp_bits, touch
+from nearcast.engines.kept.buffers import age_of, drop, emit, room_to_touch, room_to_wait, stamp_bits, touch
 from nearcast.engines.kept.layout import (
     FREE_WAITING,
     LINE,
+    N_BUFFERED,
     N_CHANGES,
+    N_DROPPED,
     N_EXPIRED,
     N_FREE_WAITING,
     N_WAITING,
@@ -30,6 +32,8 @@ from nearcast.jit import kernel, prefetch
 from nearcast.window.expiries import UNLIMITED
 from nearcast.window.read_ahead import prefetch_record
 from nearcast.window.window import is_live
+
+CHAINS = 16  # messages that leave next whose lists are followed at the same time
 
 
 @kernel
@@ -83,27 +87,38 @@ def watch_first(results: ResultLayout, rows: Array, slot: int, policy: Any) -> N
 
 
 @kernel
-def watch_oldest(results: Any, rows: Any, slot: Any, last: Any, newest: Any) -> None:
-    """Have a subscription watch the oldest of its messages, where none expires by the clock; needs room to wait."""
-    buffer, watched = results.buffers[slot], results.watched[slot]
-    oldest, most = 0, np.int64(-1)
-    for i in range(buffer.start, buffer.start + buffer.n_entries):
-        entry = results.entries[i]
+def drop_left(results: ResultLayout, rows: Array, slot: int, as_of: AsOf, newest: int) -> None:
+    """Drop what the window has left behind, where nothing expires by the clock, and watch the oldest of the rest.
+
+    One pass does both: a buffer that wakes has left the processor's cache long ago.
+    """
+    buffer, watched, entries, last = results.buffers[slot], results.watched[slot], results.entries, as_of.last
+    bits = stamp_bits(newest)
+    stays, gone = newest >> bits, ((newest - 1) >> bits) + 1  # below this many stamps, and above that many, for sure
+    start, n = np.int64(buffer.start), np.int64(buffer.n_entries)
+    oldest, most, n_left, first = 0, np.int64(-1), np.int64(0), n
+    for position in range(n):
+        entry = entries[start + position]
         age = age_of(entry, last, newest)
+        if age >= stays and (age > gone or rows[entry.message].sequence <= last - newest):
+            if entry.mark & 1:
+                emit(results, as_of.event, slot, entry.message, -1, entry.rank)
+            first = min(first, np.int64(position))
+            continue
         if age > most or (age == most and rows[entry.message].sequence < rows[oldest - 1].sequence):
             oldest, most = entry.message + 1, age
+        if first < n:
+            entries[start + n_left] = entry
+        n_left += 1
+    if n_left < n:
+        buffer.n_entries = n_left
+        results.counters[N_DROPPED] += n - n_left
+        results.counters[N_EXPIRED] += n - n_left
+        results.counters[N_BUFFERED] -= n - n_left
+        touch(results, slot, first)
     if oldest != 0 and oldest != watched.oldest:
         wait_for(results, slot, oldest - 1)
     watched.oldest = oldest
-
-
-@kernel
-def has_left(entry: Any, rows: Array, last: int, newest: int) -> Any:
-    """Has the window left a message behind that does not expire by the clock?"""
-    bits, age = stamp_bits(newest), age_of(entry, last, newest)
-    if age < newest >> bits:
-        return False
-    return age > ((newest - 1) >> bits) + 1 or rows[entry.message].sequence <= last - newest
 
 
 @kernel
@@ -115,23 +130,18 @@ def wake(results: ResultLayout, subscriptions: Any, rows: Array, slot: int, as_o
     if subscriptions.rows[slot].expires <= clock:
         watched.oldest, watched.soonest = 0, 0  # it has ended: nothing is emitted for it any more
         return
+    if watched.soonest == 0:
+        drop_left(results, rows, slot, as_of, policy.newest)
+        return
     n_before = buffer.n_entries
-    by_count = watched.soonest == 0
     for position in range(n_before - 1, -1, -1):
         entry = results.entries[buffer.start + position]
-        if by_count:
-            gone = has_left(entry, rows, last, policy.newest)
-        else:
-            gone = not is_live(rows[entry.message], last, clock, policy.newest)
-        if gone:
+        if not is_live(rows[entry.message], last, clock, policy.newest):
             drop(results, slot, position, as_of.event)
     if buffer.n_entries < n_before:
         results.counters[N_EXPIRED] += n_before - buffer.n_entries
-        touch(results, slot)
-    if by_count:
-        watch_oldest(results, rows, slot, last, policy.newest)
-    else:
-        watch_first(results, rows, slot, policy)
+        touch(results, slot, 0)
+    watch_first(results, rows, slot, policy)
 
 
 @kernel
@@ -153,6 +163,30 @@ def leave(results: ResultLayout, subscriptions: Any, rows: Array, message: int, 
         if watched.oldest == message + 1 or watched.soonest == message + 1:  # else it is gone, or watches others by now
             wake(results, subscriptions, rows, slot, as_of, policy)
     return True
+
+
+@kernel
+def follow_chains(results: ResultLayout, subscriptions: Array, expired: Ints, at: int, chains: Longs) -> None:
+    """Go one step on in the list of those who wait for each of the messages that leave next; `chains` is scratch.
+
+    Every step is a wait for memory, unless those of other messages, and the events between, lie between one step and
+    the next. What those who wait touch first is read ahead on the way.
+    """
+    waiting, buffers, n = results.waiting, results.buffers, expired.size
+    for later in range(at if at == 0 else at + CHAINS - 1, min(at + CHAINS, n)):
+        chains[later % CHAINS] = results.heads[expired[later]]
+        prefetch(waiting, chains[later % CHAINS] - 1)
+    if at + CHAINS < n:
+        prefetch(results.heads, expired[at + CHAINS])
+    for later in range(at + 1, min(at + CHAINS - 1, n)):
+        chain = chains[later % CHAINS]
+        if chain > 0:
+            slot, following = waiting[chain - 1].slot, waiting[chain - 1].next
+            prefetch_record(subscriptions, slot)
+            prefetch_record(buffers, slot)
+            prefetch(results.watched, slot)
+            prefetch(waiting, following - 1)
+            chains[later % CHAINS] = following
 
 
 @kernel

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from nearcast.columns.arena import Array, Ints, Longs, record
 from nearcast.columns.fields.conditions import NO_CONDITION, satisfies
 from nearcast.columns.scores import gather, scatter
@@ -92,6 +94,15 @@ def list_candidates(candidates: CandidateBatch, event: int, found: Found) -> int
 
 
 @kernel
+def fetch_from(entries: Array, buffer: Any, rank: float) -> None:
+    """Have a buffer read ahead from about where a message belongs: as many are as near as their ball is large."""
+    share = rank / buffer.floor if buffer.floor < 0.0 else 0.0
+    first = buffer.start + np.int64(buffer.n_entries * share * share) - LINE
+    for at in range(max(np.int64(buffer.start), first), buffer.start + buffer.n_entries, LINE):
+        prefetch(entries, at)
+
+
+@kernel
 def verify_candidates(
     batch: BatchInput, event: int, slot: int, n_candidates: int, coming: Longs, results: ResultLayout, found: Found
 ) -> int:
@@ -113,11 +124,7 @@ def verify_candidates(
             prefetch_record(rows, later)
             prefetch_record(buffers, later)
         if i + _AHEAD < coming.size:
-            later = coming[i + _AHEAD] & _SLOT
-            buffer = buffers[later]
-            prefetch(terms, rows[later].term_start)
-            for at in range(buffer.start, buffer.start + buffer.n_entries, LINE):
-                prefetch(entries, at)
+            prefetch(terms, rows[coming[i + _AHEAD] & _SLOT].term_start)
         slot = slots[i]
         row = rows[slot]
         if row.expires <= clock:
@@ -128,6 +135,7 @@ def verify_candidates(
                 continue
             slots[n], ranks[n] = slot, value
             n += 1
+            fetch_from(entries, buffers[slot], value)
     gather(words, message.term_start, message.n_terms, dense)
     return n
 

@@ -14,7 +14,7 @@ from nearcast.engines.kept.layout import AsOf
 from nearcast.engines.topk.dues import Floors
 from nearcast.engines.topk.events import EventCall, refile_due, take_held
 from nearcast.engines.topk.invariants import check_index
-from nearcast.engines.topk.layout import CANDIDATE, MANY
+from nearcast.engines.topk.layout import CANDIDATE, MANY, N_BITS, VISIT
 from nearcast.engines.topk.match import Probe, find
 from nearcast.engines.topk.settings import SkypeSettings
 from nearcast.engines.topk.skype_index import SkypeIndex
@@ -37,7 +37,14 @@ class TopKSkype(KeptEngine):
         self._take: HeldCall[EventCall] = HeldCall(take_held)
         nothing = np.zeros(0)
         self._probe = Probe(
-            np.zeros(0, np.int32), nothing, nothing, nothing, np.zeros(0, np.int64), np.zeros(FIRST_ROOM, CANDIDATE)
+            np.zeros(0, np.int32),
+            nothing,
+            nothing,
+            nothing,
+            np.zeros(0, np.int64),
+            np.zeros(N_BITS),
+            np.zeros(FIRST_ROOM, CANDIDATE),
+            np.zeros(FIRST_ROOM, VISIT),
         )
 
     def insert(self, slots: Ints) -> None:
@@ -87,7 +94,7 @@ class TopKSkype(KeptEngine):
             with_room(old.reaches, most),
             with_room(old.tails, (MANY + 1) * most),
             with_room(old.bits, most),
-            old.candidates,
+            *old[5:],
         )
         self._probe = unchanged(old, made)
 
@@ -113,7 +120,8 @@ class TopKSkype(KeptEngine):
 
     def grow_found(self) -> None:
         super().grow_found()
-        self._probe = self._probe._replace(candidates=np.zeros(2 * self._probe.candidates.size, CANDIDATE))
+        n = 2 * self._probe.candidates.size
+        self._probe = self._probe._replace(candidates=np.zeros(n, CANDIDATE), visits=np.zeros(n, VISIT))
 
     def check(self) -> None:
         super().check()

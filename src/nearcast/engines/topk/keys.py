@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Floats, Ints
-from nearcast.engines.topk.layout import SPREAD_BITS, WHOLE, Shape
+from nearcast.engines.topk.layout import N_BITS, SPREAD_BITS, WHOLE, Shape
 from nearcast.jit import kernel
 from nearcast.space.distance import HAVERSINE
 from nearcast.space.hilbert import grid_line, hilbert, to_point
@@ -76,9 +76,15 @@ def comes_before(weight: float, term: int, other_weight: float, other_term: int)
 
 
 @kernel
+def bit_number(term: int) -> Any:
+    """Which of `N_BITS` bits stands for a word: by Fibonacci hashing."""
+    return ((np.int64(term) * 2654435769) >> 27) & (N_BITS - 1)
+
+
+@kernel
 def bit_of(term: int) -> Any:
-    """The bit that stands for a word, one of 32: by Fibonacci hashing."""
-    return 1 << (((np.int64(term) * 2654435769) >> 27) & 31)
+    """The bit that stands for a word."""
+    return 1 << bit_number(term)
 
 
 @kernel

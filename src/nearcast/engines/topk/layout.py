@@ -73,11 +73,17 @@ AFTER_BITS = 16
 WHOLE = 2**16 - 1
 HIDDEN_BITS = 3
 MANY = (1 << HIDDEN_BITS) - 1  # words, or more
+N_BITS = 32  # that stand for words
 CANDIDATE = record(
     ("near", "f8"),  # its spatial similarity, or more
     ("slot", "i4"),
     ("word", "i4"),  # which of the message's words found it
     ("floor", "f4"),
+)
+VISIT = record(  # of a group that is looked through for a message
+    ("group", "i4"),
+    ("word", "i4"),  # which of the message's words it is of
+    ("last", "f4"),  # the largest key that is looked at
 )
 
 # positions in `work`

@@ -2,8 +2,8 @@
 
 Words are taken from the rarest on. For each, cells, groups and postings are skipped whose keys say that the rest of the
 message from this word on is too short for them, wherever it lies or at least from as far away as it is. What is left is
-looked at one by one: first by place, the word at hand and what its other words can add, then by its whole text, then by
-the exact score.
+looked at one by one: first by place, the word at hand and what its other words can add, first as many words as may be
+shared and then those very words, then by its whole text, then by the exact score.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nearcast.columns.fields.conditions import NO_CONDITION, satisfies
 from nearcast.columns.scores import gather, scatter
 from nearcast.engines.blocks import block_room
 from nearcast.engines.exact import topk_rank
-from nearcast.engines.topk.keys import bit_of, comes_before, n_bits, point_of
+from nearcast.engines.topk.keys import bit_number, bit_of, comes_before, n_bits, point_of
 from nearcast.engines.topk.layout import (
     AFTER_BITS,
     ALPHA,
@@ -43,7 +43,7 @@ from nearcast.engines.topk.layout import (
 )
 from nearcast.engines.topk.postings import strip_of
 from nearcast.engines.topk.sift import Place, Text, place_in_lanes, sift_strip, text_in_lanes
-from nearcast.jit import NEED_ROOM, allocating, inlined, kernel, prefetch
+from nearcast.jit import NEED_ROOM, allocating, kernel, lowest_bit, prefetch
 from nearcast.space.hilbert import at_least, box_squared
 from nearcast.space.rounding import above
 from nearcast.window.read_ahead import prefetch_record
@@ -51,6 +51,8 @@ from nearcast.window.read_ahead import prefetch_record
 _LOOSE = 1e-12
 _BLUR = 4e-7  # relative; more than a float32 point is off
 _AHEAD = 8  # candidates between the steps of reading ahead
+_GROUPS_AHEAD, _STRIPS_AHEAD = 2, 2  # groups that are read ahead, and strips of each
+_LINE = 16  # numbers of 32 bits that a line of the processor's cache holds
 
 
 class MessagePoint(NamedTuple):
@@ -82,7 +84,9 @@ class Probe(NamedTuple):
     reaches: Floats  # float64[n]: length of its unit vector from each word on
     tails: Floats  # float64[n * (MANY + 1)]: by word and n: how long n of the words after it can be, by WHOLE
     bits: Longs  # int64[n]: of the words after each
+    squares: Floats  # float64[N_BITS]: of its unit vector after the word at hand, by the bits of words
     candidates: Array  # CANDIDATE[]
+    visits: Array  # VISIT[]
 
 
 @kernel
@@ -166,6 +170,24 @@ def wants(pool: PostingPool, at: int, stride: int, point: MessagePoint, word: Me
 
 
 @kernel
+def reaches(pool: PostingPool, at: int, stride: int, near: float, word: MessageWord, squares: Floats) -> Any:
+    """May the text suffice for a posting whose similarity of places is at most `near`, by the very words it may share?
+
+    Half of those that `wants` lets pass fail here, before anything else of their subscriptions is read (2026-11-20).
+    """
+    ints, lanes = pool
+    shared, total = np.int64(ints[at + BITS * stride]) & word.bits, 0.0
+    while shared > 0:
+        total += squares[np.int64(lowest_bit(np.uint64(shared)))]
+        shared &= shared - 1
+    lengths = np.int64(ints[at + LENGTHS * stride])
+    after = math.sqrt(total) / WHOLE * (1.0 + _LOOSE)
+    text = (lengths & WHOLE) * word.unit + ((lengths >> AFTER_BITS) & WHOLE) * after
+    alpha = np.float64(lanes[at + ALPHA * stride])
+    return alpha * near + (1.0 - alpha) * text + _LOOSE >= lanes[at + FLOOR * stride]
+
+
+@kernel
 def scan_group(
     pool: PostingPool, group: Any, last: Any, point: MessagePoint, word: MessageWord, probe: Probe, n: int
 ) -> tuple[Any, Any]:
@@ -180,15 +202,14 @@ def scan_group(
     for first in range(0, group.n, LANES):
         strip, stride = strip_of(np.int64(group.start), room, np.int64(first))
         n_here = min(group.n - first, LANES)
-        if first + LANES < group.n:
-            fetch_strip(pool, strip + WIDTH * LANES)
+        fetch_strip(pool, group, first + _STRIPS_AHEAD * LANES)
         found, n_sought = sift_strip(pool, strip, stride, n_here, point.place, word.text, last)
         n_visited += n_sought
         lane = 0
         while found > 0:
             if found & 1:
                 near = wants(pool, strip + lane, stride, point, word, tails)
-                if near >= 0.0:
+                if near >= 0.0 and reaches(pool, strip + lane, stride, near, word, probe.squares):
                     candidate = probe.candidates[n]
                     candidate.slot, candidate.word = pool.ints[strip + lane] >> HIDDEN_BITS, word.position
                     candidate.near, candidate.floor = near, pool.lanes[strip + lane + FLOOR * stride]
@@ -200,28 +221,31 @@ def scan_group(
     return n, n_visited
 
 
-@inlined
-def fetch_strip(pool: Any, strip: Any) -> None:
-    """Have the lines of the processor's cache read ahead in which a full strip lies."""
-    for field in range(WIDTH):
-        prefetch(pool.ints, strip + field * LANES)
+@kernel
+def fetch_strip(pool: PostingPool, group: Any, first: int) -> None:
+    """Have the strip of a group read ahead in which a posting lies, if there is one; it may begin inside of a line."""
+    if first < group.n:
+        strip, stride = strip_of(np.int64(group.start), np.int64(block_room(group.room)), np.int64(first))
+        end = strip + WIDTH * stride - 1
+        for at in range(strip, end, _LINE):
+            prefetch(pool.ints, at)
+        prefetch(pool.ints, end)
 
 
 @kernel
-def scan_word(
+def list_groups(
     index: SubscriptionLayout, position: int, point: MessagePoint, probe: Probe, n: int, prune_groups: bool
 ) -> int:
-    """Look through the cells of one of the message's words; returns the number of candidates, or NEED_ROOM.
+    """Add the groups of one of the message's words to the `n` that are to be looked through.
+
+    Returns how many there are then, or NEED_ROOM.
 
     Paper: [SKYPE] section 5.4, algorithm 1; section 5.3, theorem 3 and lemma 6.
     Departs: lemma 6 takes the text that the word leaves possible, instead of 1.
     """
-    groups, pool, work = index.groups, index.postings, index.work
+    groups, work, visits = index.groups, index.work, probe.visits
     row = index.lists[probe.words[position]]
     reach = probe.reaches[position]
-    unit = probe.units[position] / WHOLE * (1.0 + _LOOSE)
-    tails = probe.tails[position * (MANY + 1) : (position + 1) * (MANY + 1)]
-    word = MessageWord(position, unit, probe.bits[position], text_in_lanes(unit, probe.bits[position], tails))
     at = np.int64(row.start)
     end = at + row.n_groups
     while at < end:
@@ -234,22 +258,60 @@ def scan_word(
             at = after
             continue
         work[GROUPS] += after - at
-        for later in range(at, after):
-            group = groups[later]
-            if group.key + group.tilt * lack <= reach or not prune_groups:
-                fetch_strip(pool, WIDTH * np.int64(group.start))
+        if n + after - at > visits.size:
+            return NEED_ROOM
         while at < after:
             group = groups[at]
-            at += 1
             added = group.tilt * lack
             if prune_groups and group.key + added > reach:
                 work[GROUPS_SKIPPED] += 1
-                continue
-            if n + group.n > probe.candidates.size:
-                return NEED_ROOM
-            last = above(reach - added) if prune_groups else np.float32(np.inf)
-            n, n_visited = scan_group(pool, group, last, point, word, probe, n)
-            work[VISITED] += n_visited
+            else:
+                visits[n].group, visits[n].word = at, position
+                visits[n].last = above(reach - added) if prune_groups else np.float32(np.inf)
+                n += 1
+            at += 1
+    return n
+
+
+@kernel
+def word_of(probe: Probe, position: int) -> MessageWord:
+    """One of the message's words, as groups are looked through for it."""
+    unit = probe.units[position] / WHOLE * (1.0 + _LOOSE)
+    tails = probe.tails[position * (MANY + 1) : (position + 1) * (MANY + 1)]
+    return MessageWord(position, unit, probe.bits[position], text_in_lanes(unit, probe.bits[position], tails))
+
+
+@kernel
+def scan_groups(index: SubscriptionLayout, point: MessagePoint, probe: Probe, n_words: Any, n_visits: int) -> int:
+    """Look through the listed groups, those of the message's last words first; the number of candidates, or NEED_ROOM.
+
+    What is looked through later is read ahead. `probe.squares` gets the words after the one at hand.
+    """
+    pool, groups, visits, squares = index.postings, index.groups, probe.visits, probe.squares
+    squares[:] = 0.0
+    if n_visits == 0:
+        return 0
+    first_after, n = np.int64(n_words), 0
+    word = word_of(probe, visits[0].word)
+    for i in range(min(_GROUPS_AHEAD, n_visits)):
+        for strip in range(_STRIPS_AHEAD):
+            fetch_strip(pool, groups[visits[i].group], strip * LANES)
+    for i in range(n_visits):
+        if i + _GROUPS_AHEAD < n_visits:
+            for strip in range(_STRIPS_AHEAD):
+                fetch_strip(pool, groups[visits[i + _GROUPS_AHEAD].group], strip * LANES)
+        visit = visits[i]
+        group = groups[visit.group]
+        if visit.word != word.position:
+            word = word_of(probe, visit.word)
+        while first_after > visit.word + 1:
+            first_after -= 1
+            unit = probe.units[first_after]
+            squares[bit_number(probe.words[first_after])] += unit * unit
+        if n + group.n > probe.candidates.size:
+            return NEED_ROOM
+        n, n_visited = scan_group(pool, group, visit.last, point, word, probe, n)
+        index.work[VISITED] += n_visited
     return n
 
 
@@ -328,14 +390,15 @@ def find(
     blur = _BLUR * (abs(x) + abs(y) + abs(z))
     place = place_in_lanes(space.metric, x, y, z, blur, space.max_distance)
     point = MessagePoint(x, y, z, blur, space.metric, space.max_distance, place)
-    n = 0
-    for position in range(message.n_terms):
+    n_visits = 0
+    for position in range(message.n_terms - 1, -1, -1):
         term = probe.words[position]
         if term < index.lists.size and index.lists[term].n_groups > 0:
-            n = scan_word(index, position, point, probe, n, prune_groups)
-            if n == NEED_ROOM:
-                return n
-    if n > found.slots.size:
+            n_visits = list_groups(index, position, point, probe, n_visits, prune_groups)
+            if n_visits == NEED_ROOM:
+                return NEED_ROOM
+    n = scan_groups(index, point, probe, message.n_terms, n_visits)
+    if n == NEED_ROOM or n > found.slots.size:
         return NEED_ROOM
     scatter(messages.terms, messages.counts, message.term_start, message.n_terms, idf, dense)
     index.work[CANDIDATES] += n

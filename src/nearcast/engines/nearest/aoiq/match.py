@@ -135,19 +135,20 @@ def find_lists(tree: TreeLayout, lowest: Node, queue: Longs, n: int, probes: Arr
             if levels >> level & 1:
                 up = height - level
                 key = pair_key(node_code(level, column >> up, row >> up), prefix)
-                home = home_of(keys, key)
-                prefetch(keys, home)
-                prefetch(list_heads, home)
+                prefetch(keys, home_of(keys, key))
                 probes[n_probes, 0], probes[n_probes, 1] = key, i
                 n_probes += 1
             level += 1
     n_found = 0
     for i in range(n_probes):
         found = place_of(keys, probes[i, 0])
-        if keys[found] != 0:
-            prefetch(blocks, list_heads[found])
-            probes[n_found, 0], probes[n_found, 1] = list_heads[found], probes[i, 1]
+        if keys[found] != 0:  # two in three are not there
+            prefetch(list_heads, found)
+            probes[n_found, 0], probes[n_found, 1] = found, probes[i, 1]
             n_found += 1
+    for i in range(n_found):
+        probes[i, 0] = list_heads[probes[i, 0]]
+        prefetch(blocks, probes[i, 0])
     tree.heads[PROBED] += n_probes
     return n_found
 
