@@ -371,9 +371,9 @@ class LiveMessages:
         n_expired = steps.expired_start.item(n)
         if not n_expired and steps.expired is _NO_SLOTS:
             return steps
-        made = Steps(*steps[:_EXPIRED], self._leave(n_expired), steps.withdrawn)
-        self._known_steps = unchanged(self._known_steps, made)
-        return self._known_steps
+        parts = *steps[:_EXPIRED], self._leave(n_expired), steps.withdrawn
+        known = self._known_steps = unchanged(self._known_steps, Steps, *parts)
+        return known
 
     def _leave(self, n: int) -> Ints:
         """The first `n` of those who leave: the same array as long as there are as many, so that it stays held."""
