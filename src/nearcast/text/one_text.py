@@ -103,4 +103,4 @@ class OneText:
 
     def weigh_new(self) -> None:
         """The text that was encoded has words without a weight."""
-        self._vocabulary.weigh_new(self.room.in_order[: self.room.counts[N_IN_ORDER]])
+        self._vocabulary.weigh_text(self.room.in_order, self.room.counts.item(N_IN_ORDER))
