@@ -18,6 +18,7 @@ _FEW = 32  # rows of an event that are sorted one by one
 _MANY = 512  # rows of an event from which on a pass sorts by more bits of a slot
 _LEAST_BITS, _MOST_BITS = 8, 10
 _ROW = 0xFFFFFFFF
+_NO_COUNTS: Longs = np.zeros(0, np.int64)
 
 
 @kernel
@@ -153,8 +154,9 @@ def rows_by_event_and_slot(given: Any, runs: tuple[Longs, Longs] | None = None) 
 
 
 def scratch_of(n: int) -> tuple[Longs, Longs, Longs]:
-    """Room to sort this many rows in."""
-    return np.empty(n, np.int64), np.empty(n, np.int64), np.empty(1 << _MOST_BITS, np.int64)
+    """Room to sort this many rows in: keys, and what else many rows take."""
+    keys = np.empty(n, np.int64)
+    return (keys, keys, _NO_COUNTS) if n <= _FEW else (keys, np.empty(n, np.int64), np.empty(1 << _MOST_BITS, np.int64))
 
 
 @kernel
