@@ -147,9 +147,12 @@ def _place_of(value: Any, at: int) -> tuple[_Place, int]:
     return _Place(at, tuple, tuple(items)), -(-end // _WORD) * _WORD
 
 
-def unchanged(known: T | None, made: T) -> T:
-    """The first of two tuples if both are of the same objects, so that whoever holds it sees that nothing changed."""
-    return known if known is not None and all(map(is_, known, made)) else made
+def unchanged(known: T | None, kind: Callable[..., T], *parts: Any) -> T:
+    """The tuple that is known if these very objects are its parts, so that whoever holds it sees that nothing changed.
+
+    Else one of this kind is made of them.
+    """
+    return known if known is not None and all(map(is_, known, parts)) else kind(*parts)
 
 
 class HeldCall(Generic[T]):

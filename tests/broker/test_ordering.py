@@ -57,8 +57,11 @@ def told(changes: Changes) -> list[tuple[Any, ...]]:
     return list(zip(*(column.tolist() for column in changes), strict=True))
 
 
-@given(ROWS, st.sampled_from(["similar", "topk", "nearest", "within"]))
-def test_minus_before_plus_best_first_then_newest(rows: list[Any], kind: str) -> None:
+@given(ROWS, st.sampled_from(["similar", "topk", "nearest", "within"]), st.booleans())
+def test_minus_before_plus_best_first_then_newest(rows: list[Any], kind: str, together: bool) -> None:
+    """Rows of several events, and of one, which a kernel of its own sorts."""
+    if together:
+        rows = [(2, *row[1:]) for row in rows]
     if kind == "within":
         rows = [(*row[:4], float("nan")) for row in rows]
     sequences = stored().rows["sequence"].tolist()

@@ -39,8 +39,8 @@ from nearcast.broker.vacuum import Vacuum
 from nearcast.columns.arena import Array, Ints, Longs, State
 from nearcast.columns.arrow_rows import parts_of
 from nearcast.columns.decode_messages import MessageBatch, checked_message, decode_messages
-from nearcast.columns.decode_moves import Moves
-from nearcast.columns.decode_subscriptions import Part, Rules, check_subscription, decode_subscriptions
+from nearcast.columns.decode_moves import Goals, Moves, from_objects
+from nearcast.columns.decode_subscriptions import Part, Rules, check_subscription, decode_one, decode_subscriptions
 from nearcast.columns.ids import id_type
 from nearcast.columns.subscription_tables import NOTHING_BEFORE, PointTable, WithinTable
 from nearcast.columns.updates import Updates
@@ -175,15 +175,18 @@ class Broker(Questions):
         number = self._registry.find(subscription.id)
         if number >= 0 and not replace:
             raise DuplicateId("id", id, "must not be the id of another subscription")
-        if self.max_matches_per_hour is not None:
-            for error in self._too_broad(decode_subscriptions([subscription], self._rules).parts).values():
-                raise error
-        if number < 0:
-            return self._subscribe([subscription])
-        return self._replace(subscription, number)
+        part = decode_one(subscription, self._rules)
+        for error in self._too_broad([part]).values():
+            raise error
+        return self._add(part, subscription.id) if number < 0 else self._replace(part, subscription, number)
 
-    def _replace(self, subscription: Subscription, number: int) -> Updates:
-        (part,) = decode_subscriptions([subscription], self._rules).parts
+    def _add(self, part: Part, id: str | int) -> Updates:
+        with self._guard.applying("subscribe"):
+            self._vacuum.sweep()
+            self._registry.ids.type = self._registry.ids.type or id_type(id)
+            return self._updates([self._register(part)] if part.given.expires[0] > self._live.clock else [])
+
+    def _replace(self, part: Part, subscription: Subscription, number: int) -> Updates:
         with self._guard.applying("subscribe"):
             self._vacuum.sweep()
             kind, slot = self._registry.where(number)
@@ -196,9 +199,8 @@ class Broker(Questions):
                 return updates
             kind, found = self._register(part)
             _, slot = self._registry.where(self._registry.find(subscription.id))
-            leaves = entering(np.full(had.size, slot, np.int32), had, scores).take(~np.isin(had, found.messages))
-            enters = found.take(~np.isin(found.messages, had))
-            return self._updates([(kind, together([leaves._replace(signs=-leaves.signs), enters]))])
+            before = entering(np.full(had.size, slot, np.int32), had, scores)
+            return self._updates([(kind, difference(before, found))])
 
     @one_at_a_time
     def subscribe_many(self, subscriptions: SubscriptionRows, progress: Progress = None) -> Updates:
@@ -252,7 +254,7 @@ class Broker(Questions):
             COMPILE_AHEAD.tell(kind, self._tables[kind].rows[slots])
         found = self._fill(kind, slots[part.given.backfill], work)
         work.add(int(slots.size - part.given.backfill.sum()))
-        if found.slots.size:
+        if found.slots.size and ranks is not None:  # of a batch
             found = found._replace(events=rows_of_slots(found.slots, slots, part.given.rows))
         return kind, self._in_order(kind, found)
 
@@ -312,10 +314,13 @@ class Broker(Questions):
         InvalidInput
             For a place or region that does not fit the subscription; `UnknownId` if there is none.
         """
-        moves = one_move(Move(id, lon, lat, region), self._movable)
-        for error in self._too_broad(moves, "move").values():
-            raise error
-        return self._relocate(moves)
+        move = Move(id, lon, lat, region)
+        single = one_move(move, self._movable)
+        if self.max_matches_per_hour is not None:
+            for error in self._too_broad(from_objects([(0, move)], self.space), "move").values():
+                raise error
+        with self._guard.applying("move"):
+            return self._updates([self._move(*single)])
 
     @one_at_a_time
     def move_many(self, moves: MoveRows) -> Updates:
@@ -338,21 +343,18 @@ class Broker(Questions):
         n_rows = max((int(moves.rows[-1]) + 1 for moves in parts if moves.rows.size), default=0)
         turns = list(split_repeats(parts, self._registry))
         with self._guard.applying("move"):
-            emitted = [self._move(kind, slots, moves) for kind, slots, moves in turns]
+            emitted = [self._move(kind, slots, moves.goals, moves.rows) for kind, slots, moves in turns]
             return self._updates(emitted, rejects, np.full(n_rows, self._live.clock))
 
-    def _move(self, kind: Kind, slots: Ints, moves: Moves) -> tuple[Kind, Changes]:
-        with self._tables[kind].moving(slots, moves.goals) as before:
+    def _move(self, kind: Kind, slots: Ints, goals: Goals, rows: Longs | None = None) -> tuple[Kind, Changes]:
+        """Let subscriptions go to these places or regions: rows of a batch, or one alone."""
+        with self._tables[kind].moving(slots, goals) as before:
             changes = self._engines[kind].move(slots, before)
-        return kind, self._in_order(kind, changes._replace(events=rows_of_slots(changes.slots, slots, moves.rows)))
+        if rows is not None:
+            changes = changes._replace(events=rows_of_slots(changes.slots, slots, rows))
+        return kind, self._in_order(kind, changes)
 
     # Subscriptions that go to another broker
-
-    @property
-    @one_at_a_time
-    def subscription_ids(self) -> pa.Array:
-        """The ids of all subscriptions."""
-        return self._registry.ids.to_arrow(self._registry.ids.keys.numbers())
 
     @one_at_a_time
     def export_subscriptions(self, ids: Iterable[Any] | pa.Array) -> State:
@@ -519,11 +521,13 @@ class Broker(Questions):
             return self._reweigh(weights)
 
     def _reweigh(self, weights: Weights) -> Updates:
-        weighed = (Kind.SIMILAR, Kind.TOPK)  # the kinds whose scores depend on weights
-        before = {kind: self._fill(kind, self._tables[kind].used_slots) for kind in weighed if not self._keeps(kind)}
+        weighed, engines = (Kind.SIMILAR, Kind.TOPK), self._engines  # the kinds whose scores depend on weights
+        before = {
+            kind: self._fill(kind, self._tables[kind].used_slots) for kind in weighed if not engines[kind].keeps_results
+        }
         self._vocabulary.set_weights(weights)
         self._live.reweigh()
-        for kind, engine in self._engines.items():
+        for kind, engine in engines.items():
             self._tables[kind].reweighed()
             engine.reweighed()
         emitted = []
@@ -533,9 +537,6 @@ class Broker(Questions):
                 changes = difference(before[kind], changes)
             emitted.append((kind, self._in_order(kind, changes)))
         return self._updates(emitted)
-
-    def _keeps(self, kind: Kind) -> bool:
-        return self._engines[kind].keeps_results
 
     def _updates(
         self,

@@ -12,7 +12,7 @@ from nearcast.broker.registry import Registry, unknown
 from nearcast.columns.arena import Array, Ints, Longs
 from nearcast.columns.arrow_checks import is_simple
 from nearcast.columns.arrow_rows import as_table, is_sound, refuse_strangers, rows_of
-from nearcast.columns.decode_moves import Moves, from_objects, sure_moves
+from nearcast.columns.decode_moves import Goals, Moves, from_objects, goal_of, sure_moves
 from nearcast.columns.times import rows_with_times, whole_times
 from nearcast.errors import InvalidInput
 from nearcast.model.checks import is_a, plain_copy, refusal
@@ -64,12 +64,14 @@ class Movable(NamedTuple):
         return fits if self.has_window else fits & (kinds != Kind.NEAREST)
 
 
-def one_move(move: Move, movable: Movable) -> list[Moves]:
-    """A single move; raises InvalidInput if it is refused."""
-    refused = movable.refusal(move, movable.registry.find(move.id))
+def one_move(move: Move, movable: Movable) -> tuple[Kind, Ints, Goals]:
+    """Which subscription a single move is for, as kind and slot, and where it goes; InvalidInput if it is refused."""
+    number = movable.registry.find(move.id)
+    refused = movable.refusal(move, number)
     if refused is not None:
         raise refused
-    return from_objects([(0, move)], movable.space)
+    kind, slot = movable.registry.where(number)
+    return kind, np.array([slot], np.int32), goal_of(move, movable.space)
 
 
 def many_moves(source: Any, movable: Movable) -> tuple[list[Moves], list[Reject]]:

@@ -12,7 +12,15 @@ from nearcast.columns.arena import Array, Longs
 from nearcast.columns.message_table import MessageTable
 from nearcast.columns.subscription_tables import PointTable, WithinTable
 from nearcast.columns.updates import Origin, UpdateColumns, Updates
-from nearcast.engines.change_order import DISTINCT, ORDERED, order_found, rows_by_event_and_slot
+from nearcast.engines.change_order import (
+    DISTINCT,
+    ORDERED,
+    SEVERAL,
+    order_found,
+    rows_by_event_and_slot,
+    scratch_of,
+    sort_slots,
+)
 from nearcast.engines.contract import Changes, together
 from nearcast.jit import kernel
 from nearcast.model.kinds import Kind
@@ -20,7 +28,7 @@ from nearcast.model.update import Reject
 from nearcast.window.recency import faded_rows, order_numbers
 
 NEARER_IS_BETTER = {Kind.NEAREST}
-_FEW = 512  # changes that one kernel orders
+_FEW = 4096  # changes of one event that one kernel orders
 
 
 class ChangeRows(NamedTuple):
@@ -73,35 +81,12 @@ def sort_groups(given: ChangeRows, order: Longs) -> None:
 
 
 @kernel
-def sort_few(given: ChangeRows, order: Longs) -> bool:
-    """Write all rows in order, by event and slot first; returns False if that is the order they have."""
-    events, slots = given.changes.events, given.changes.slots
-    n, moved = order.size, False
-    for i in range(n):
-        order[i] = i
-    gap = 1
-    while gap < n // 3:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for i in range(gap, n):
-            row = order[i]
-            j = i
-            while j >= gap:
-                other = order[j - gap]
-                if events[row] != events[other]:
-                    first = events[row] < events[other]
-                elif slots[row] != slots[other]:
-                    first = slots[row] < slots[other]
-                else:
-                    first = is_before(given, row, other)
-                if not first:
-                    break
-                order[j] = other
-                j -= gap
-                moved = True
-            order[j] = row
-        gap //= 3
-    return moved
+def sort_one_event(given: ChangeRows, order: Longs, spare: Longs, counts: Longs) -> int:
+    """Write rows in order if they are of one event; DISTINCT if that is the order they have, SEVERAL of more events."""
+    found = sort_slots(given.changes.events, given.changes.slots, order, spare, counts)
+    if found != DISTINCT and found != SEVERAL:
+        sort_groups(given, order)
+    return found
 
 
 def in_order(
@@ -126,8 +111,10 @@ def in_order(
         return told
     given = ChangeRows(changes, messages.rows, -1.0 if kind in NEARER_IS_BETTER else 1.0)
     if n <= _FEW:
-        order = np.empty(n, np.int64)
-        return told.take(order) if sort_few(given, order) else told
+        order, spare, counts = scratch_of(n)
+        found = sort_one_event(given, order, spare, counts)
+        if found != SEVERAL:
+            return told if found == DISTINCT else told.in_order(order)
     found = order_found(changes.events, changes.slots)
     if found == DISTINCT:
         return told

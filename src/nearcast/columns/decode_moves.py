@@ -18,12 +18,15 @@ from nearcast.space.space import Space
 _FIELDS = ("event", "id", "ts")
 
 
+Goals = Floats | RegionRows  # places are float64[n, 2]
+
+
 class Moves(NamedTuple):
     """Moves in the order given, all to a place or all to a region."""
 
     rows: Longs  # row numbers in the caller's batch
     ids: pa.Array
-    goals: Floats | RegionRows  # places are float64[n, 2]
+    goals: Goals
 
     @property
     def to_regions(self) -> bool:
@@ -33,6 +36,14 @@ class Moves(NamedTuple):
         """Only these rows."""
         goals = self.goals.take(at) if isinstance(self.goals, RegionRows) else self.goals[at]
         return Moves(self.rows[at], self.ids.take(pa.array(at)), goals)
+
+
+def goal_of(move: Move, space: Space) -> Goals:
+    """Where a single move goes."""
+    if move.region is not None:
+        return region_rows([move.region], space)
+    place: Floats = np.array([(move.lon, move.lat)], dtype=np.float64)
+    return place
 
 
 def from_objects(given: list[tuple[int, Move]], space: Space) -> list[Moves]:

@@ -139,6 +139,11 @@ def _check(subscription: Subscription, rules: Rules) -> None:
     same_type(subscription.id, rules.id_type)
 
 
+def decode_one(subscription: Subscription, rules: Rules) -> Part:
+    """A single subscription, which was checked."""
+    return _part(Kind.of(subscription.query.kind), [(0, subscription)], rules)
+
+
 def decode_subscriptions(source: Any, rules: Rules) -> SubscriptionBatch:
     """Check a batch of subscriptions row by row."""
     table = as_table("subscriptions", source)

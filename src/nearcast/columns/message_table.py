@@ -77,6 +77,14 @@ def measure_rows(
         weights[row] = weight
 
 
+def most_terms(rows: Array, slots: Ints) -> int:
+    """The largest number of distinct words that one of these messages has; negative slots are none."""
+    if slots.size == 1:
+        slot = slots.item()
+        return rows["n_terms"].item(slot) if slot >= 0 else 0
+    return int(rows["n_terms"][slots[slots >= 0]].max(initial=0))
+
+
 def measured(rows: Array, words: Ragged, idf: Floats) -> tuple[Floats, Floats]:
     """Norms and weights of rows that own words from `term_start` on."""
     norms, weights = np.empty(rows.size), np.empty(rows.size)
@@ -218,9 +226,9 @@ class MessageTable:
     @property
     def layout(self) -> MessageLayout:
         words = self._words.pools
-        made = MessageLayout(self._rows, words["terms"], words["counts"], self._fields.layout)
-        self._layout = unchanged(self._layout, made)
-        return self._layout
+        parts = self._rows, words["terms"], words["counts"], self._fields.layout
+        layout = self._layout = unchanged(self._layout, MessageLayout, *parts)
+        return layout
 
     @property
     def live_slots(self) -> Ints:
@@ -282,8 +290,8 @@ class MessageTable:
         if n > self._rows.size or n > self._order_rows.size:
             self._rows, self._order_rows = with_room(self._rows, n), with_room(self._order_rows, n)
         pools = words.pools
-        made = StoredArrays(self._rows, self._order_rows, pools["terms"], pools["counts"], order.pools["order"])
-        stored = self._stored = unchanged(self._stored, made)
+        parts = self._rows, self._order_rows, pools["terms"], pools["counts"], order.pools["order"]
+        stored = self._stored = unchanged(self._stored, StoredArrays, *parts)
         ids, idf, new, place = self.ids, self.vocabulary.idf, self._new, self._place
         new[SEQUENCE], new[TS], new[EXPIRES_AT] = sequence, ts, expires_at
         new[TERM_START], new[ORDER_START], new[N_ORDER] = words.used, order.used, n_order

@@ -93,9 +93,9 @@ class ShapePool:
     @property
     def layout(self) -> PolygonLayout:
         pools = self._points.pools
-        made = PolygonLayout(pools["xs"], pools["ys"], self._rings.pools["ring_start"])
-        self._layout = unchanged(self._layout, made)
-        return self._layout
+        parts = pools["xs"], pools["ys"], self._rings.pools["ring_start"]
+        layout = self._layout = unchanged(self._layout, PolygonLayout, *parts)
+        return layout
 
     def append(self, regions: RegionRows) -> Longs:
         """Add the points of these regions; returns where the rings of each start."""

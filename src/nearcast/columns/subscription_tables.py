@@ -227,9 +227,9 @@ class PointTable(_Table):
     def layout(self) -> PointLayout:
         pools = self._words.pools
         counts = pools.get("counts", _NO_COUNTS)
-        made = PointLayout(self.rows, self.scales, pools["terms"], counts, self.conditions.layout)
-        self._layout = unchanged(self._layout, made)
-        return self._layout
+        parts = self.rows, self.scales, pools["terms"], counts, self.conditions.layout
+        layout = self._layout = unchanged(self._layout, PointLayout, *parts)
+        return layout
 
     def write(
         self, given: Any, n_clauses: Ints, terms: Terms, numbers: Ints, since: int, where: pa.Array | None = None
@@ -413,9 +413,9 @@ class WithinTable(_Table):
 
     @property
     def layout(self) -> WithinLayout:
-        pool, shapes = self._clauses.pools["clauses"], self._shapes.layout
-        self._layout = unchanged(self._layout, WithinLayout(self.rows, pool, shapes, self.conditions.layout))
-        return self._layout
+        parts = self.rows, self._clauses.pools["clauses"], self._shapes.layout, self.conditions.layout
+        layout = self._layout = unchanged(self._layout, WithinLayout, *parts)
+        return layout
 
     def write(
         self, given: Any, n_clauses: Ints, terms: Terms, numbers: Ints, since: int, where: pa.Array | None = None

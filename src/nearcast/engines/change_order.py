@@ -12,12 +12,13 @@ import numpy as np
 from nearcast.columns.arena import Ints, Longs
 from nearcast.jit import kernel
 
-UNORDERED, ORDERED, DISTINCT = range(3)  # what `order_found` finds; distinct rows are ordered too
+UNORDERED, ORDERED, DISTINCT, SEVERAL = range(4)  # what is found of rows; distinct ones are ordered too
 
 _FEW = 32  # rows of an event that are sorted one by one
 _MANY = 512  # rows of an event from which on a pass sorts by more bits of a slot
 _LEAST_BITS, _MOST_BITS = 8, 10
 _ROW = 0xFFFFFFFF
+_NO_COUNTS: Longs = np.zeros(0, np.int64)
 
 
 @kernel
@@ -87,26 +88,49 @@ def sort_by_digit(keys: Longs, out: Longs, first: Any, end: Any, shift: int, cou
 
 
 @kernel
+def sort_event(keys: Longs, spare: Longs, first: Any, end: Any, counts: Longs) -> None:
+    """Let the keys of an event become its rows, by slot: the digits of slots one after another, the last first."""
+    largest, n_falls = np.int64(0), 0
+    for i in range(first, end):
+        n_falls += 1 if i > first and keys[i] < keys[i - 1] else 0
+        largest = max(largest, keys[i])
+    if n_falls > 0 and end - first <= _FEW:
+        sort_few(keys, first, end)
+    elif n_falls > 0:
+        shift, moved, bits = 32, False, _LEAST_BITS if end - first < _MANY else _MOST_BITS
+        while largest >> shift > 0:
+            digits = counts[: 1 << bits]
+            sort_by_digit(spare if moved else keys, keys if moved else spare, first, end, shift, digits)
+            shift, moved = shift + bits, not moved
+        for i in range(first, end if moved else first):
+            keys[i] = spare[i]
+    for i in range(first, end):
+        keys[i] &= _ROW
+
+
+@kernel
 def sort_events(starts: Longs, keys: Longs, spare: Longs, counts: Longs) -> None:
-    """Let the keys of every event become its rows, by slot: the digits of slots one after another, the last first."""
+    """`sort_event` for every event; `starts` has where each begins."""
     for event in range(starts.size):
-        first, end = starts[event], starts[event + 1] if event + 1 < starts.size else np.int64(keys.size)
-        largest, n_falls = np.int64(0), 0
-        for i in range(first, end):
-            n_falls += 1 if i > first and keys[i] < keys[i - 1] else 0
-            largest = max(largest, keys[i])
-        if n_falls > 0 and end - first <= _FEW:
-            sort_few(keys, first, end)
-        elif n_falls > 0:
-            shift, moved, bits = 32, False, _LEAST_BITS if end - first < _MANY else _MOST_BITS
-            while largest >> shift > 0:
-                digits = counts[: 1 << bits]
-                sort_by_digit(spare if moved else keys, keys if moved else spare, first, end, shift, digits)
-                shift, moved = shift + bits, not moved
-            for i in range(first, end if moved else first):
-                keys[i] = spare[i]
-        for i in range(first, end):
-            keys[i] &= _ROW
+        end = starts[event + 1] if event + 1 < starts.size else np.int64(keys.size)
+        sort_event(keys, spare, starts[event], end, counts)
+
+
+@kernel
+def sort_slots(events: Ints, slots: Ints, keys: Longs, spare: Longs, counts: Longs) -> int:
+    """What `order_found` finds in rows of one event, `keys` being their numbers by slot unless they are distinct.
+
+    SEVERAL, with nothing sorted, if they are not distinct and of more than one event.
+    """
+    found = order_found(events, slots)
+    if found == DISTINCT:
+        return found
+    for row in range(slots.size):
+        if events[row] != events[0]:
+            return SEVERAL
+        keys[row] = np.int64(slots[row]) << 32 | row
+    sort_event(keys, spare, np.int64(0), np.int64(slots.size), counts)
+    return found
 
 
 def rows_by_event_and_slot(given: Any, runs: tuple[Longs, Longs] | None = None) -> Longs:
@@ -123,10 +147,16 @@ def rows_by_event_and_slot(given: Any, runs: tuple[Longs, Longs] | None = None) 
         first = int(given.events[firsts[some]].min(initial=np.iinfo(np.int32).max))
         last = int(given.events[ends[some] - 1].max(initial=first - 1))
     n = int((ends - firsts).sum())
-    keys, spare, starts = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(last + 1 - first, np.int64)
+    (keys, spare, counts), starts = scratch_of(n), np.zeros(last + 1 - first, np.int64)
     list_by_event(given, firsts, ends, first, starts, keys)
-    sort_events(starts, keys, spare, np.empty(1 << _MOST_BITS, np.int64))
+    sort_events(starts, keys, spare, counts)
     return keys
+
+
+def scratch_of(n: int) -> tuple[Longs, Longs, Longs]:
+    """Room to sort this many rows in: keys, and what else many rows take."""
+    keys = np.empty(n, np.int64)
+    return (keys, keys, _NO_COUNTS) if n <= _FEW else (keys, np.empty(n, np.int64), np.empty(1 << _MOST_BITS, np.int64))
 
 
 @kernel

@@ -18,6 +18,8 @@ from nearcast.window.live import LiveMessages, Steps
 
 Stats = dict[str, Any]
 
+_MANY = 4096  # rows that are better copied by a kernel
+
 
 class Changes(NamedTuple):
     """Updates as engines emit them: one row an update, in the order of events."""
@@ -34,6 +36,8 @@ class Changes(NamedTuple):
 
     def in_order(self, rows: Longs) -> Changes:
         """All of them, in the order of these numbers."""
+        if rows.size < _MANY:
+            return Changes._make([column.take(rows) for column in self])
         out = room_for_changes(rows.size)
         take_rows(self, rows, out)
         return out

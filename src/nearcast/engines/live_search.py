@@ -160,7 +160,11 @@ def _candidates(terms: list[int], area: Area, since: int, context: EngineContext
     live = context.live
     moment = Moment(live.last, live.clock, live.limits.newest, since)
     found = [live.index.candidates(live.table.layout, term, area, moment) for term in terms]
-    return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int32)
+    slots = found[0] if len(found) == 1 else np.concatenate([np.zeros(0, np.int32), *found])
+    slots.sort()
+    if len(found) > 1 and slots.size:
+        slots = slots[np.append(True, slots[1:] != slots[:-1])]  # np.unique hashes first, which takes longer
+    return slots
 
 
 @allocating

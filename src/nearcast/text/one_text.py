@@ -97,10 +97,10 @@ class OneText:
     def call(self) -> TextCall:
         """What kernels encode the text with that is held."""
         vocabulary = self._vocabulary
-        made = TextCall(FOLD_TABLE, vocabulary.keys.layout, vocabulary.idf, self.room)
-        self._call = unchanged(self._call, made)
-        return self._call
+        layout, idf = vocabulary.keys.layout, vocabulary.idf
+        call = self._call = unchanged(self._call, TextCall, FOLD_TABLE, layout, idf, self.room)
+        return call
 
     def weigh_new(self) -> None:
         """The text that was encoded has words without a weight."""
-        self._vocabulary.weigh_new(self.room.in_order[: self.room.counts[N_IN_ORDER]])
+        self._vocabulary.weigh_text(self.room.in_order, self.room.counts.item(N_IN_ORDER))

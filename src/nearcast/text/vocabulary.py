@@ -13,14 +13,15 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.held import HeldCall, opened
 from nearcast.jit import kernel
 from nearcast.model.analyzer import PLAIN_RULE, Analyzer
 from nearcast.text.analysis import Analysis
-from nearcast.text.key_kernels import KeysLayout, Numbers
+from nearcast.text.key_kernels import UNKNOWN, KeysLayout, Numbers, find_one
 from nearcast.text.key_table import Keys, State
 from nearcast.text.patterns import Patterns
 from nearcast.text.strings import Bytes, Starts, Whole
-from nearcast.text.weights import Weights
+from nearcast.text.weights import CorpusLayout, Weights
 from nearcast.text.words import Words
 
 _HEAD = 7  # bytes of a word that fit into a non-negative int64
@@ -97,6 +98,28 @@ def encode_many(layout: KeysLayout, words: Words, heads: Starts, out: Terms) -> 
     return n
 
 
+class WeighCall(NamedTuple):
+    """The words of a text, and the corpus that they are weighed by."""
+
+    keys: KeysLayout
+    corpus: CorpusLayout
+    terms: Numbers
+    idf: npt.NDArray[np.float64]
+
+
+@kernel
+def weigh_words(held: Any, n: int, unknown: float) -> None:
+    """Give the first `n` terms of a `Held` call their weights, where they have none yet."""
+    call = opened(held)
+    keys, corpus, idf = call.keys, call.corpus, call.idf
+    for i in range(n):
+        term = call.terms[i]
+        if np.isnan(idf[term]):
+            entry = keys.entries[term]
+            known = find_one(corpus.keys, keys.arena, entry["start"], entry["start"] + entry["length"])
+            idf[term] = unknown if known == UNKNOWN else corpus.idf[known]
+
+
 class Vocabulary:
     """Words, their terms and their weights.
 
@@ -117,6 +140,7 @@ class Vocabulary:
         self.patterns = Patterns(self.keys, self.enter)
         self._idf: npt.NDArray[np.float64] = np.zeros(0)  # NaN: not a word now
         self._shown, self._shown_of = self._idf, self._idf  # the part of it that has terms, the same until it changes
+        self._weigh_words: HeldCall[WeighCall] = HeldCall(weigh_words)
         self._new: list[Numbers] | None = None  # terms given out since a `trial` began
 
     def __len__(self) -> int:
@@ -201,11 +225,23 @@ class Vocabulary:
         self.patterns.load()
         return self
 
-    def weigh_new(self, terms: Numbers) -> None:
-        """Give the terms that have no weight yet theirs."""
+    def weigh_text(self, terms: Numbers, n: int) -> None:
+        """Give the first of these terms, the words of a text, their weights."""
+        if len(self.patterns) or self._new is not None:
+            self.weigh_new(terms[:n])
+            return
+        self._make_room()
+        weights = self.weights
+        self._weigh_words(WeighCall(self.keys.layout, weights.layout, terms, self._idf), n, weights.unknown)
+
+    def _make_room(self) -> None:
         if self.keys.capacity > len(self._idf):
             more = np.full(2 * self.keys.capacity - len(self._idf), np.nan)
             self._idf = np.append(self._idf, more)
+
+    def weigh_new(self, terms: Numbers) -> None:
+        """Give the terms that have no weight yet theirs."""
+        self._make_room()
         new = terms[np.isnan(self._idf[terms])]
         if new.size:
             place = np.arange(len(new))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.errors import InvalidInput, shown
+from nearcast.held import unchanged
 from nearcast.jit import kernel
 from nearcast.model.analyzer import PLAIN_RULE, Analyzer, as_analyzer
 from nearcast.model.checks import is_a, refusal, string
 from nearcast.model.frames import ArrowStream, batches_of
 from nearcast.model.words import set_apart
 from nearcast.text.analysis import Analysis
-from nearcast.text.key_kernels import Numbers
+from nearcast.text.key_kernels import KeysLayout, Numbers
 from nearcast.text.key_table import Keys, State
 from nearcast.text.strings import Bytes, Starts, arrow_bytes
 from nearcast.text.words import Words, from_lists, tokenise
@@ -36,6 +37,13 @@ def count_rows(terms: Numbers, row_start: Starts, first: int, last_row: Starts, 
             if last_row[term] != first + row:
                 last_row[term] = first + row
                 n_rows[term] += 1
+
+
+class CorpusLayout(NamedTuple):
+    """The words of a corpus and their weights, for kernels."""
+
+    keys: KeysLayout
+    idf: npt.NDArray[np.float64]  # float64[n_words]: by number in `keys`
 
 
 class Weights:
@@ -56,6 +64,8 @@ class Weights:
         self._keys = Keys()
         self._df: Starts = np.zeros(0, np.int64)  # texts that have the word, by its number in _keys
         self._idf: npt.NDArray[np.float64] = np.zeros(0)
+        self._layout: CorpusLayout | None = None
+        self.unknown = 1.0  # the weight of a word that no text had
 
     @classmethod
     def none(cls) -> Self:
@@ -116,9 +126,15 @@ class Weights:
         if self.n_texts == 0:
             return np.ones(len(starts) - 1)
         numbers = self._keys.find_many(data, starts)
-        out = np.full(len(numbers), math.log(1.0 + self.n_texts))
+        out = np.full(len(numbers), self.unknown)
         out[numbers >= 0] = self._idf[numbers[numbers >= 0]]
         return out
+
+    @property
+    def layout(self) -> CorpusLayout:
+        """What kernels weigh words with."""
+        layout = self._layout = unchanged(self._layout, CorpusLayout, self._keys.layout, self._idf)
+        return layout
 
     @property
     def nbytes(self) -> int:
@@ -137,7 +153,7 @@ class Weights:
 
     def _set(self, n_texts: int, df: Starts) -> None:
         # math.log, once for each df: NumPy's own logarithm may differ in the last bit from one processor to another
-        self.n_texts, self._df = n_texts, df
+        self.n_texts, self._df, self.unknown = n_texts, df, math.log(1.0 + n_texts) if n_texts else 1.0
         distinct, place = np.unique(df, return_inverse=True)
         self._idf = np.array([math.log(1.0 + n_texts / int(n)) for n in distinct], np.float64)[place]
 

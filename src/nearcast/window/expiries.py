@@ -115,8 +115,9 @@ class ExpiryHeap:
 
     @property
     def layout(self) -> HeapLayout:
-        self._layout = unchanged(self._layout, HeapLayout(self._times, self._serials, self._slots, self._size))
-        return self._layout
+        arrays = self._times, self._serials, self._slots, self._size
+        layout = self._layout = unchanged(self._layout, HeapLayout, *arrays)
+        return layout
 
     def make_room(self, n: int) -> None:
         """Make room for `n` more entries."""

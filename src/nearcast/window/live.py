@@ -16,7 +16,7 @@ from nearcast.columns.decode_messages import MessageBatch, encode_batch
 from nearcast.columns.ids import OneKey, group_ids
 from nearcast.columns.message_table import MessageLayout, MessageTable
 from nearcast.columns.times import FOREVER, MISSING
-from nearcast.held import HeldCall, opened
+from nearcast.held import HeldCall, opened, unchanged
 from nearcast.jit import allocating, kernel
 from nearcast.model.message import Message
 from nearcast.space.space import Space
@@ -161,6 +161,7 @@ def expire_held(held: Any, count: int, last: int) -> None:
 
 
 _NO_SLOTS: Ints = np.zeros(0, dtype=np.int32)
+_EXPIRED = Steps._fields.index("expired")
 
 
 def one_step() -> Steps:
@@ -231,6 +232,8 @@ class LiveMessages:
         self._queue = CountQueue(np.zeros(0, dtype=np.int32), np.zeros(2, dtype=np.int64))
         self._expiries = ExpiryHeap()
         self._expired = np.zeros(0, dtype=np.int32)  # scratch
+        self._leaving = self._expired  # as much of it as was used last
+        self._known_steps: Steps | None = None  # the steps that were made last
         self._one = one_step()
         self._one_published = self._one._replace(withdrawn=_NO_SLOTS)
         self._received = np.zeros(4, dtype=np.int64)
@@ -365,10 +368,20 @@ class LiveMessages:
             call = ExpireCall(self.table.rows, steps, self._expired, self._queue, self._expiries.layout)
             self._expire(call, self.limits.newest, self.last)
         self.last, self.clock = int(steps.lasts[-1]), int(steps.clocks[-1])
-        n_expired = steps.expired_start[-1]
+        n_expired = steps.expired_start.item(n)
         if not n_expired and steps.expired is _NO_SLOTS:
             return steps
-        return steps._replace(expired=self._expired[:n_expired].copy() if n_expired else _NO_SLOTS)
+        parts = *steps[:_EXPIRED], self._leave(n_expired), steps.withdrawn
+        known = self._known_steps = unchanged(self._known_steps, Steps, *parts)
+        return known
+
+    def _leave(self, n: int) -> Ints:
+        """The first `n` of those who leave: the same array as long as there are as many, so that it stays held."""
+        if not n:
+            return _NO_SLOTS
+        if self._leaving.size != n or self._leaving.base is not self._expired:
+            self._leaving = self._expired[:n]
+        return self._leaving
 
     def _make_room(self, n: int) -> None:
         """Make room for `n` events: expiries, heap and queue."""

@@ -19,7 +19,7 @@ from nearcast.broker.parts import Parts
 from nearcast.broker.registry import unknown
 from nearcast.broker.stats import stats
 from nearcast.columns.decode_messages import checked_message, decode_messages
-from nearcast.columns.decode_subscriptions import Rules, check_subscription, decode_subscriptions
+from nearcast.columns.decode_subscriptions import Rules, check_subscription, decode_one
 from nearcast.columns.results import Results
 from nearcast.errors import InvalidInput
 from nearcast.model.message import Message
@@ -97,6 +97,13 @@ class Questions(ABC):
         """
         return explain_one(self._number(id), message_id, self.parts)
 
+    @property
+    @one_at_a_time
+    def subscription_ids(self) -> pa.Array:
+        """The ids of all subscriptions."""
+        ids = self.parts.registry.ids
+        return ids.to_arrow(ids.keys.numbers())
+
     @one_at_a_time
     def match(self, message: Message | Mapping[str, Any]) -> list[str | int]:
         """Who would hear of a message: ids of the subscriptions to which a publish of it would tell ``+`` for it.
@@ -135,7 +142,7 @@ class Questions(ABC):
         rules = Rules(context.space, True, None, context.vocabulary.analysis.analyzer)
         subscription = Subscription(0, query)
         check_subscription(subscription, rules)
-        (part,) = decode_subscriptions([subscription], rules).parts
+        part = decode_one(subscription, rules)
         with self._guard.applying("estimate"):
             return estimates(part, context)[0]
 

@@ -122,9 +122,9 @@ class Conditions:
 
     @property
     def layout(self) -> ConditionLayout:
-        made = ConditionLayout(self._rows, self._comparisons.pools["comparisons"], self._keys.pools["keys"])
-        self._layout = unchanged(self._layout, made)
-        return self._layout
+        parts = self._rows, self._comparisons.pools["comparisons"], self._keys.pools["keys"]
+        layout = self._layout = unchanged(self._layout, ConditionLayout, *parts)
+        return layout
 
     def add(self, texts: pa.Array | None, n: int) -> Ints:
         """The conditions of `n` subscriptions, given as checked texts with nulls, or None if nobody has one."""

@@ -119,9 +119,9 @@ class FieldValues:
     @property
     def layout(self) -> FieldLayout:
         keys = self._vocabulary.keys.layout
-        made = FieldLayout(self._spans, self._values.pools["values"], keys.entries, keys.arena)
-        self._layout = unchanged(self._layout, made)
-        return self._layout
+        parts = self._spans, self._values.pools["values"], keys.entries, keys.arena
+        layout = self._layout = unchanged(self._layout, FieldLayout, *parts)
+        return layout
 
     def layout_of(self, slots: Ints) -> FieldLayout:
         """The same with the messages of these slots in a row; negative ones have no fields."""

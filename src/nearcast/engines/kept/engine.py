@@ -271,10 +271,10 @@ class KeptEngine(ABC):
         return self._find(self._input(steps, messages))
 
     def _input(self, steps: Steps, messages: MessageTable) -> BatchInput:
-        layouts = messages.layout, self.table.layout
-        made = BatchInput(steps, *layouts, self._where, self.context.vocabulary.idf, self._scratch())
-        self._batch_input = unchanged(self._batch_input, made)
-        return self._batch_input
+        layouts, idf = (messages.layout, self.table.layout), self.context.vocabulary.idf
+        parts = steps, *layouts, self._where, idf, self._scratch()
+        made = self._batch_input = unchanged(self._batch_input, BatchInput, *parts)
+        return made
 
     @abstractmethod
     def _find(self, batch: BatchInput) -> tuple[Ints, Floats]:

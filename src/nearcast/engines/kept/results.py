@@ -77,12 +77,11 @@ class Results:
 
     @property
     def layout(self) -> ResultLayout:
-        made = ResultLayout(
-            self._buffers, self._watched, self._fading, self._entries, self._blocks, self._above, self._heads,
-            self._waiting, self._changes, self._touched, self._places, self.counters,
+        layout = self._layout = unchanged(
+            self._layout, ResultLayout, self._buffers, self._watched, self._fading, self._entries, self._blocks,
+            self._above, self._heads, self._waiting, self._changes, self._touched, self._places, self.counters,
         )  # fmt: skip
-        self._layout = unchanged(self._layout, made)
-        return self._layout
+        return layout
 
     def make_room(self, n_slots: int, n_messages: int, n_entries: int, n_changes: int, n_waiting: int = 0) -> None:
         """Promise room: buffers and messages by number, the rest on top of what is in use; for one more touched.

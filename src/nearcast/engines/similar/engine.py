@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, State, with_room
-from nearcast.columns.message_table import MessageLayout, MessageTable
+from nearcast.columns.message_table import MessageLayout, MessageTable, most_terms
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats, net_matches, room_for_changes
 from nearcast.engines.live_search import LiveSearch, matching_similar
@@ -63,7 +63,9 @@ class SimilarStamp:
             np.zeros(MOST_MEMBERS + 1, dtype=NEAR_MEMBER), np.zeros(STRIP), np.zeros(STRIP), np.zeros(MOST_RANKED),
             np.zeros(MOST_MEMBERS + 1, np.uint8), np.zeros(N_COUNTERS, np.int64), np.zeros(N_COUNTERS, np.int64),
         )  # fmt: skip
+        self._scratch.probe["strategy"] = _STRATEGIES[self.settings.strategy]
         self._room = _room(FIRST_ROOM)
+        self._ones = np.ones(0, np.int32)
         self._given: MatchInput | None = None
         self._match_steps: HeldCall[StepsCall] = HeldCall(match_held)
 
@@ -109,9 +111,9 @@ class SimilarStamp:
         order = self._by_place(steps, messages)
         if not order.size:
             return NO_CHANGES
-        self._prepare(int(messages.rows["n_terms"][steps.arrivals[order]].max()))
-        given = MatchInput(messages, self.table.layout, self.context.vocabulary.idf, self.index.space)
-        given = self._given = unchanged(self._given, given)
+        self._prepare(most_terms(messages.rows, steps.arrivals))
+        parts = messages, self.table.layout, self.context.vocabulary.idf, self.index.space
+        given = self._given = unchanged(self._given, MatchInput, *parts)
         found: list[Matches] = []
         done = 0
         while done < order.size:
@@ -130,7 +132,9 @@ class SimilarStamp:
             return NO_CHANGES
         if order.size == 1:
             events, slots, scores = everything.events.copy(), everything.slots.copy(), everything.scores.copy()
-            return Changes(events, slots, steps.arrivals[events], np.ones(events.size, np.int32), scores)
+            if events.size > self._ones.size:
+                self._ones = np.ones(2 * events.size, np.int32)
+            return Changes(events, slots, steps.arrivals.take(events), self._ones[: events.size], scores)
         changes = room_for_changes(everything.slots.size)
         sort_by_event(everything, steps.arrivals, np.zeros(steps.arrivals.size + 1, np.int64), changes)
         return changes
@@ -145,15 +149,20 @@ class SimilarStamp:
 
     def _prepare(self, n_words: int) -> None:
         """Grow the scratch for messages of up to `n_words` words."""
-        scratch = self._scratch
-        made = scratch._replace(
-            dense=self._search.dense(),
+        scratch, dense, n_nodes = self._scratch, self._search.dense(), self.index.n_nodes
+        if (
+            dense is scratch.dense
+            and n_words < scratch.words.size
+            and n_words <= scratch.tokens.size
+            and n_nodes + 2 <= scratch.stack.size
+        ):
+            return
+        self._scratch = scratch._replace(
+            dense=dense,
             words=with_room(scratch.words, n_words + 1),
             tokens=with_room(scratch.tokens, n_words),
-            stack=with_room(scratch.stack, self.index.n_nodes + 2),
+            stack=with_room(scratch.stack, n_nodes + 2),
         )
-        self._scratch = unchanged(scratch, made)
-        scratch.probe["strategy"] = _STRATEGIES[self.settings.strategy]
 
     # Live messages
 

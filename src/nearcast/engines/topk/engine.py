@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.columns.arena import Floats, Ints, Longs, State, with_room
-from nearcast.columns.message_table import MessageLayout
+from nearcast.columns.message_table import MessageLayout, most_terms
 from nearcast.columns.subscription_tables import PointTable
 from nearcast.engines.contract import NO_CHANGES, Changes, EngineContext, Stats
 from nearcast.engines.exact import TOPK
@@ -18,7 +18,7 @@ from nearcast.engines.topk.layout import CANDIDATE, MANY, N_BITS, VISIT
 from nearcast.engines.topk.match import Probe, find
 from nearcast.engines.topk.settings import SkypeSettings
 from nearcast.engines.topk.skype_index import SkypeIndex
-from nearcast.held import HeldCall, unchanged
+from nearcast.held import HeldCall
 from nearcast.jit import NEED_ROOM
 from nearcast.window.live import Steps
 
@@ -86,9 +86,10 @@ class TopKSkype(KeptEngine):
 
     def _make_ready(self, messages: MessageLayout, slots: Ints) -> None:
         """Make room for the words of these messages."""
-        most = int(messages.rows["n_terms"][slots[slots >= 0]].max(initial=0))
-        old = self._probe
-        made = Probe(
+        old, most = self._probe, most_terms(messages.rows, slots)
+        if most <= old.words.size and (MANY + 1) * most <= old.tails.size:
+            return
+        self._probe = Probe(
             with_room(old.words, most),
             with_room(old.units, most),
             with_room(old.reaches, most),
@@ -96,7 +97,6 @@ class TopKSkype(KeptEngine):
             with_room(old.bits, most),
             *old[5:],
         )
-        self._probe = unchanged(old, made)
 
     def _find(self, batch: BatchInput) -> tuple[Ints, Floats]:
         arrivals, index = batch.steps.arrivals, self.index

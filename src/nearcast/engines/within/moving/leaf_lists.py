@@ -23,6 +23,7 @@ from nearcast.engines.within.match import MatchRoom
 from nearcast.engines.within.moving.leaf_messages import (
     MARK,
     LiveBounds,
+    VisitCall,
     catch_up,
     choose_live,
     list_below,
@@ -30,6 +31,7 @@ from nearcast.engines.within.moving.leaf_messages import (
     sweep_lists,
 )
 from nearcast.engines.within.word_order import WordOrder
+from nearcast.held import HeldCall
 from nearcast.jit import NEED_ROOM
 from nearcast.window.live import Steps
 
@@ -47,6 +49,7 @@ class LeafLists:
         self.n_caught_up = 0
         self._n_misses = 0  # questions that lists could not answer since catching up began last
         self._frontier = new_frontier()
+        self._list_visits: HeldCall[VisitCall] = HeldCall(list_visits)
         self._oldest = 1
         self._known_at = -1  # `_n_changes` when the oldest message was last looked for
         self._n_changes = 0  # arrivals and expiries
@@ -59,10 +62,11 @@ class LeafLists:
 
     def add_visits(self, arrays: TreeArrays, room: MatchRoom, n_visits: int) -> None:
         """List messages with the leaves that they reached: the first `n_visits` of the room's visits."""
-        rows, metric = self.context.live.table.layout.rows, self.context.space.metric_code
-        done = 0
+        rows, metric = self.context.live.table.rows, self.context.space.metric_code
+        done, bounds = 0, self.live_bounds
         while done < n_visits:
-            done = list_visits(arrays.layout, room, done, n_visits, rows, metric, self.live_bounds)
+            call = VisitCall(arrays.layout, room.visitors, room.visits, rows, metric)
+            done = self._list_visits(call, done, n_visits, *bounds)
             if done < n_visits:
                 _make_room(arrays)
 

@@ -30,6 +30,7 @@ from nearcast.engines.within.layout import (
     UP_TO,
     TreeLayout,
 )
+from nearcast.held import opened
 from nearcast.jit import NEED_ROOM, kernel, prefetch
 from nearcast.space.distance import HAVERSINE
 from nearcast.window.window import is_live
@@ -133,22 +134,30 @@ def append_message(tree: TreeLayout, leaf: int, slot: int, rows: Array, metric: 
     return True
 
 
-@kernel
-def list_visits(
-    tree: TreeLayout, room: Any, first: int, n_visits: int, rows: Array, metric: int, live: LiveBounds
-) -> int:
-    """Add messages, unless they expired already, to the lists of the leaves that they visited.
+class VisitCall(NamedTuple):
+    """Messages, and the leaves that they came to."""
 
-    Returns the visit to resume with: short of `n_visits` there was no room.
+    tree: TreeLayout
+    visitors: Ints  # int32[]: messages, and
+    visits: Ints  # int32[]: the parts of the leaves
+    rows: Array  # MESSAGE[]
+    metric: int
+
+
+@kernel
+def list_visits(held: Any, first: int, n_visits: int, last: int, clock: int, newest: int) -> int:
+    """Add messages, unless they expired already, to the lists of the leaves that they visited, of a `Held` call.
+
+    The last three say what is live. Returns the visit to resume with: short of `n_visits` there was no room.
     """
+    call = opened(held)
+    tree, rows, live = call.tree, call.rows, LiveBounds(last, clock, newest)
     for i in range(first, n_visits):
-        ahead = room.visits[min(i + _AHEAD, n_visits - 1)]
+        ahead = call.visits[min(i + _AHEAD, n_visits - 1)]
         prefetch(tree.leaves, -2 - tree.parts[ahead].child)
-        slot = room.visitors[i]
-        leaf = -2 - tree.parts[room.visits[i]].child
-        if is_live(rows[slot], live.last, live.clock, live.newest) and not append_message(
-            tree, leaf, slot, rows, metric, live
-        ):
+        slot = call.visitors[i]
+        leaf = -2 - tree.parts[call.visits[i]].child
+        if is_live(rows[slot], last, clock, newest) and not append_message(tree, leaf, slot, rows, call.metric, live):
             return i
     return n_visits
 
