@@ -8,7 +8,7 @@ for all numbers that share its first sixteen bits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -58,6 +58,11 @@ def name_key(name: str) -> bytes:
     return _NAME + name.encode()
 
 
+def name_of(key: bytes) -> str:
+    """The field's name that a key was made of."""
+    return key[len(_NAME) :].decode()
+
+
 def value_key(name: str, value: float | int | str | bool) -> bytes:
     """The key of a value of a field."""
     return _prefix(name) + _suffix(value)
@@ -86,8 +91,15 @@ def number_of(value: float | int) -> tuple[float, int]:
     return plain, int(value) - int(plain) if isinstance(value, int) and abs(value) > _EXACT else 0
 
 
-def from_mappings(given: Sequence[Mapping[str, FieldValue] | None]) -> FieldColumns | None:
-    """Fields that are checked already; None if nobody has any."""
+def is_asked(name: str, asked: Collection[str] | None) -> bool:
+    """Does anybody want the fields of this name? All are wanted without a collection of names."""
+    return asked is None or name in asked
+
+
+def from_mappings(
+    given: Sequence[Mapping[str, FieldValue] | None], asked: Collection[str] | None = None
+) -> FieldColumns | None:
+    """Fields that are checked already, those `asked` for; None if nobody has any."""
     if not any(given):
         return None
     lengths = np.zeros(len(given), dtype=np.int64)
@@ -95,6 +107,8 @@ def from_mappings(given: Sequence[Mapping[str, FieldValue] | None]) -> FieldColu
     for at, fields in enumerate(given):
         before = len(rows)
         for name, value in (fields or {}).items():
+            if not is_asked(name, asked):
+                continue
             key = name_key(name)
             if isinstance(value, tuple):
                 rows.append((key, key, LIST, 0.0, 0))
@@ -104,6 +118,8 @@ def from_mappings(given: Sequence[Mapping[str, FieldValue] | None]) -> FieldColu
             else:
                 rows.append((key, value_key(name, value), NUMBER, *number_of(value)))
         lengths[at] = len(rows) - before
+    if not rows and asked is not None:
+        return None
     names, keys, types, numbers, rests = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     return FieldColumns(
         lengths,
@@ -141,13 +157,16 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def from_arrow(column: pa.Array) -> tuple[FieldColumns | None, Array]:
-    """Fields of a column of a plain type, and which rows of it are as they should be; the others have no fields."""
+def from_arrow(column: pa.Array, asked: Collection[str] | None = None) -> tuple[FieldColumns | None, Array]:
+    """Fields of a column of a plain type, and which rows of it are as they should be; the others have no fields.
+
+    Of names that are not `asked` for, values are checked and no more.
+    """
     good = np.ones(len(column), dtype=bool)
     if column.null_count == len(column):
         return None, good
     if pa.types.is_struct(column.type):
-        return _from_struct(column, good)
+        return _from_struct(column, good, asked)
     parsed: list[Mapping[str, FieldValue] | None] = []
     for row, text in enumerate(column.to_pylist()):
         try:
@@ -155,7 +174,7 @@ def from_arrow(column: pa.Array) -> tuple[FieldColumns | None, Array]:
         except InvalidInput:
             parsed.append(None)
             good[row] = False
-    return from_mappings(parsed), good
+    return from_mappings(parsed, asked), good
 
 
 class _Run(NamedTuple):
@@ -168,15 +187,20 @@ class _Run(NamedTuple):
     rests: Ints
 
 
-def _from_struct(column: pa.StructArray, good: Array) -> tuple[FieldColumns | None, Array]:
+def _from_struct(
+    column: pa.StructArray, good: Array, asked: Collection[str] | None
+) -> tuple[FieldColumns | None, Array]:
     names: list[bytes] = []
     runs: list[_Run] = []
     for i, child in enumerate(column.flatten()):
         if child.null_count == len(child):
             continue
         name = column.type.field(i).name
+        good[_refused(child)] = False
+        if not is_asked(name, asked):
+            continue
         rows = np.flatnonzero(child.is_valid().to_numpy(zero_copy_only=False))
-        for run in _runs(name, rows, child.take(pa.array(rows)), good):
+        for run in _runs(name, rows, child.take(pa.array(rows)) if child.null_count else child):
             names.append(name_key(name))
             runs.append(run)
     if not runs:
@@ -197,11 +221,23 @@ def _from_struct(column: pa.StructArray, good: Array) -> tuple[FieldColumns | No
     return columns, good
 
 
-def _runs(name: str, rows: Longs, values: pa.Array, good: Array) -> list[_Run]:
-    """The values of a field that are there; a row with one that is refused is good no more."""
+def _refused(values: pa.Array) -> Longs:
+    """The rows of a field whose value is not a number, or a list with a null."""
+    if pa.types.is_list(values.type):
+        lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+        missing = values.flatten().is_null().to_numpy(zero_copy_only=False)
+        return np.repeat(np.arange(len(values)), lengths)[missing]
+    if not pa.types.is_floating(values.type):
+        return np.zeros(0, dtype=np.int64)
+    known = pc.fill_null(values, 0.0) if values.null_count else values
+    return np.flatnonzero(np.isnan(known.to_numpy(zero_copy_only=False)))
+
+
+def _runs(name: str, rows: Longs, values: pa.Array) -> list[_Run]:
+    """The values of a field that are there."""
     kind = values.type
     if pa.types.is_list(kind):
-        return _list_runs(name, rows, values, good)
+        return _list_runs(name, rows, values)
     n, prefix = rows.size, _prefix(name)
     zeros, none = np.zeros(n), np.zeros(n, dtype=np.int32)
     if pa.types.is_boolean(kind):
@@ -210,7 +246,6 @@ def _runs(name: str, rows: Longs, values: pa.Array, good: Array) -> list[_Run]:
     if _is_text(kind):
         return [_Run(rows, _text_keys(prefix, values), none + TEXT, zeros, none)]
     numbers = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False) + 0.0
-    good[rows[np.isnan(numbers)]] = False
     rests = none.copy()
     if pa.types.is_integer(kind):
         for i in np.flatnonzero(np.abs(numbers) >= _EXACT).tolist():
@@ -220,10 +255,9 @@ def _runs(name: str, rows: Longs, values: pa.Array, good: Array) -> list[_Run]:
     return [_Run(rows, keys.take(pa.array(at)), none + NUMBER, numbers, rests)]
 
 
-def _list_runs(name: str, rows: Longs, values: pa.ListArray, good: Array) -> list[_Run]:
+def _list_runs(name: str, rows: Longs, values: pa.ListArray) -> list[_Run]:
     items = values.flatten()
     parents = rows[np.repeat(np.arange(rows.size), pc.list_value_length(values).to_numpy(zero_copy_only=False))]
-    good[parents[items.is_null().to_numpy(zero_copy_only=False)]] = False
     key, n = name_key(name), rows.size
     lists = _Run(
         rows, pa.array([key], _KEYS).take(pa.array(np.zeros(n, np.int8))), np.full(n, LIST, np.int32), np.zeros(n),
