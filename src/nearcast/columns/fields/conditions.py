@@ -36,6 +36,7 @@ from nearcast.text.strings import arrow_bytes
 from nearcast.text.vocabulary import Vocabulary
 
 NO_CONDITION = 0
+BY_KEYS, BY_RANGE = 1, 2  # what decides about a condition, if not its comparisons alone
 NOTHING = -1
 
 COMPARISON = record(
@@ -57,7 +58,7 @@ CONDITION = record(
     ("ranged", "i4"),  # the name of that number, or NOTHING
     ("n", "i4"),
     ("n_keys", "i4"),
-    ("decided", "i4"),  # 1: whoever holds the keys satisfies the condition
+    ("decided", "i4"),  # BY_KEYS: whoever holds the keys satisfies it; BY_RANGE: any number between `low` and `high`
 )
 _OPERATORS = {
     model.HAS: HAS, model.EQUAL: EQUAL, "!=": UNEQUAL, "<": LESS, "<=": AT_MOST, ">": MORE, ">=": AT_LEAST,
@@ -181,7 +182,8 @@ class Conditions:
         row = self._rows[number]
         row["start"] = self._comparisons.append(np.array([comparisons.size]), comparisons=comparisons)[0]
         row["key_start"] = self._keys.append(np.array([terms.size]), keys=terms)[0]
-        row["n"], row["n_keys"], row["decided"], row["uses"] = comparisons.size, terms.size, condition.decided, 0
+        row["n"], row["n_keys"], row["uses"] = comparisons.size, terms.size, 0
+        row["decided"] = BY_KEYS if condition.decided else BY_RANGE if condition.spans else 0
         row["ranged"] = NOTHING
         if condition.range is not None:
             name, row["low"], row["high"] = condition.range
