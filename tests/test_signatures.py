@@ -92,7 +92,7 @@ def shape(kind: Any) -> Any:
 
 CHECKING = {
     "mark_of", "known_since", "can_decide_alone", "clause_at", "code_of", "find_entry", "first_byte", "hash_of",
-    "rows_in_lines",
+    "rows_in_lines", "room_of", "is_ranged", "field_at", "n_codes_of",
 }  # fmt: skip
 
 

@@ -245,3 +245,12 @@ def test_workers_wait_for_all_tasks() -> None:
 def test_one_thread_costs_nothing() -> None:
     broker = nc.Broker(SPACE, WINDOWS[0])
     assert not any(isinstance(engine, PartedEngine) for engine in broker.parts.engines.values())
+
+
+def test_messages_that_pass_one_by_one_are_seen_by_every_part() -> None:
+    broker = nc.Broker(nc.Space((0, 0, 9, 9), metric="euclidean"), threads=2)
+    for id in range(4):
+        broker.subscribe(id, nc.Within((0, 0, 9, 9), "tea"))
+    broker.publish(nc.Message(-1, 1, 1, "tea"))
+    told = broker.publish(nc.Message(-2, 1, 1, "tea"))
+    assert [update.subscription for update in told] == [0, 1, 2, 3]

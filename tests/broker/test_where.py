@@ -143,6 +143,24 @@ def test_explain_names_the_comparison() -> None:
         assert broker.explain(id, 4).parts["fields"] == {}
 
 
+def test_fields_that_nobody_asks_for_are_not_taken_over() -> None:
+    """Where messages are not kept. The next `where` asks for the fields of all later ones."""
+    broker = nc.Broker(PLANE)
+    broker.subscribe("all", nc.Within((0, 0, 8, 8), "ramen"))
+    sent = [message(n, n, "food") for n in range(1, 9)]
+    assert len(broker.publish(sent[:2])) == 2
+    assert len(broker.publish(sent[2])) == 1
+    assert broker.stats()["fields"]["names and values"] == 0
+    broker.subscribe("some", nc.Within((0, 0, 8, 8), "ramen", where="price >= 5"))
+    assert heard(broker.publish(sent[3:5])) == [("all", 4, "+"), ("all", 5, "+"), ("some", 5, "+")]
+    assert heard(broker.publish(sent[5])) == [("all", 6, "+"), ("some", 6, "+")]
+    broker.unsubscribe("some")
+    assert heard(broker.publish(sent[6])) == [("all", 7, "+")]
+    broker.subscribe("near", nc.Nearest(1, 1, "ramen", k=1, where="price > 0"))
+    broker.publish([sent[7]])
+    assert broker.explain("near", 8).parts["fields"] == {"price": 8, "kind": "food"}
+
+
 def test_words_of_a_message_are_not_its_fields() -> None:
     """What fields add to the vocabulary disturbs no score, no count of words, and no other message."""
     plain, asked = (nc.Broker(PLANE, nc.Window(count=9), nc.Weights.fit(["ramen food", "food"])) for _ in range(2))

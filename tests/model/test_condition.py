@@ -52,6 +52,9 @@ def test_comparisons_in_turn_are_the_condition(data: st.DataObject) -> None:
             name, low, high = parsed.range
             assert is_number(fields.get(name))
             assert low <= fields[name] <= high
+        if parsed.spans:
+            name, low, high = parsed.range
+            assert not (is_number(fields.get(name)) and low < fields[name] < high) or holds(fields)
 
 
 @settings(deadline=None)
@@ -126,24 +129,27 @@ def test_a_condition_has_its_limits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "keys", "decided", "range_"),
+    ("text", "keys", "decided", "range_", "spans"),
     [
-        ("kind = 'a'", (0,), True, None),
-        ("open = TRUE AND kind = 'a'", (1, 0), True, None),
-        ("price = 5", (0,), False, ("price", 5.0, 5.0)),
-        ("kind = 'a' OR kind = 'b'", (), False, None),
-        ("kind IN ('a')", (0,), True, None),
-        ("price >= 5 AND price < 9 AND kind = 'a'", (2,), False, ("price", 5.0, 9.0)),
-        ("price < 3 OR price = 5 AND kind = 'a'", (), False, ("price", -inf, 5.0)),
-        ("a > 1 AND b > 2 AND b < 3", (), False, ("b", 2.0, 3.0)),
-        ("NOT kind = 'a'", (), False, None),
-        ("kind != 'a'", (), False, None),
-        ("a = '1' AND b = '2' AND c = '3' AND d = '4'", (0, 1, 2), False, None),
+        ("kind = 'a'", (0,), True, None, False),
+        ("open = TRUE AND kind = 'a'", (1, 0), True, None, False),
+        ("price = 5", (0,), False, ("price", 5.0, 5.0), False),
+        ("kind = 'a' OR kind = 'b'", (), False, None, False),
+        ("kind IN ('a')", (0,), True, None, False),
+        ("price >= 5 AND price < 9 AND kind = 'a'", (2,), False, ("price", 5.0, 9.0), False),
+        ("price < 3 OR price = 5 AND kind = 'a'", (), False, ("price", -inf, 5.0), False),
+        ("a > 1 AND b > 2 AND b < 3", (), False, ("b", 2.0, 3.0), False),
+        ("NOT kind = 'a'", (), False, None, False),
+        ("kind != 'a'", (), False, None, False),
+        ("a = '1' AND b = '2' AND c = '3' AND d = '4'", (0, 1, 2), False, None, False),
+        ("price >= 5 AND price < 9 AND price < 11", (), False, ("price", 5.0, 9.0), True),
+        ("price > 5", (), False, ("price", 5.0, inf), True),
+        ("price > 5 AND price != 7", (), False, ("price", 5.0, inf), False),
     ],
 )
-def test_what_must_hold_is_known(text: str, keys: Any, decided: bool, range_: Any) -> None:
+def test_what_must_hold_is_known(text: str, keys: Any, decided: bool, range_: Any, spans: bool) -> None:
     parsed = parse_condition(text)
-    assert (parsed.keys, parsed.decided, parsed.range) == (keys, decided, range_)
+    assert (parsed.keys, parsed.decided, parsed.range, parsed.spans) == (keys, decided, range_, spans)
 
 
 def test_whole_numbers_stay_whole() -> None:

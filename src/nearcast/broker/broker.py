@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from nearcast.broker.compile_ahead import COMPILE_AHEAD
 from nearcast.broker.engines import (
     EngineChoice,
     Table,
+    asked_fields,
     check_choice,
     check_replacements,
     choice_of,
@@ -90,10 +92,8 @@ class Broker(Questions):
         settings. Instead of settings, a function that makes another engine from a table and an `EngineContext`.
     analyzer
         What becomes of words, of messages and queries alike: stop words, stems, accents. None for the plain rule.
-
     max_matches_per_hour
         A subscription whose `estimate` is more than this is refused, and so is a move after which it is; None: none.
-
     threads
         Cores that a call may use. Updates and their order are the same whatever it is.
 
@@ -143,7 +143,8 @@ class Broker(Questions):
             Kind.TOPK: PointTable(self._vocabulary, Kind.TOPK),
             Kind.NEAREST: PointTable(self._vocabulary, Kind.NEAREST),
         }
-        self._passing = Passing(self._live, self._tables[Kind.NEAREST], self._tables[Kind.SIMILAR])
+        self._asked = partial(asked_fields, window, self._tables)
+        self._passing = Passing(self._live, self._tables[Kind.NEAREST], self._tables[Kind.SIMILAR], self._asked)
         self._engines = make_engines(self._chosen, self._tables, self._context, Workers(self.threads))
         self._vacuum = Vacuum(self._context, self._tables, self._engines)
         COMPILE_AHEAD.begin(space, window)
@@ -456,7 +457,7 @@ class Broker(Questions):
             return None if steps is None else self._take(steps, steps.rows)
 
     def _publish(self, messages: Any, updating: bool, work: Work = UNWATCHED, single: bool = False) -> Updates:
-        batch = decode_messages(messages, self.space, self._live.table.ids.type)
+        batch = decode_messages(messages, self.space, self._live.table.ids.type, self._asked())
         self._time_unit.look(batch.ts)
         with self._guard.applying("update" if updating else "publish"):
             updates, refused, late = self._take_in(batch, updating, work)

@@ -19,6 +19,7 @@ from nearcast.engines.topk import SkypeSettings, TopKSkype
 from nearcast.engines.within import ApTreeSettings, WithinApTree
 from nearcast.errors import InvalidInput
 from nearcast.model.kinds import LABELS, Kind
+from nearcast.window.window import Window
 from nearcast.work_progress import UNWATCHED
 
 Table = WithinTable | PointTable
@@ -40,6 +41,13 @@ STANDARD = {
     Kind.TOPK: Standard(TopKSkype, SkypeSettings),
     Kind.NEAREST: Standard(NearestEngine, NearestSettings),
 }
+
+
+def asked_fields(window: Window | None, tables: Mapping[Kind, Table]) -> frozenset[str] | None:
+    """The names of fields that subscriptions ask for; None where messages are kept, and with them all of theirs."""
+    if window is not None or len(tables[Kind.NEAREST]):
+        return None
+    return frozenset().union(*(table.conditions.names for table in tables.values()))
 
 
 def check_choice(choice: EngineChoice | None) -> dict[Kind, Any]:

@@ -128,9 +128,17 @@ def is_sound(given: pa.Table | pa.Array | pa.ChunkedArray) -> bool:
 def _validate(array: pa.Array) -> None:
     """Raise unless all of an array is as its type says.
 
-    Arrow looks at all values under a list even if the array is a slice of one row: 1.3 ms for a column of 200,000. So
-    the lists are looked at by themselves, then the values that are theirs.
+    Arrow looks at all values under a list or a struct even if the array is a slice of one row: 1.3 ms for a column of
+    200,000. So these are looked at by themselves, then the values that are theirs.
     """
+    if pa.types.is_struct(array.type):
+        alone = pa.Array.from_buffers(
+            pa.struct([]), len(array), array.buffers()[:1], array.null_count, array.offset, children=[]
+        )
+        alone.validate(full=True)
+        for i in range(array.type.num_fields):
+            _validate(array.field(i))
+        return
     if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
         array.validate(full=True)
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -63,20 +63,25 @@ class MessageBatch(NamedTuple):
         )  # fmt: skip
 
 
-def decode_messages(source: Any, space: Space, expected: str | None) -> MessageBatch:
-    """Check a batch row by row; `expected` is the id type of the messages before it, if there were any."""
+def decode_messages(
+    source: Any, space: Space, expected: str | None, asked: Collection[str] | None = None
+) -> MessageBatch:
+    """Check a batch row by row; `expected` is the id type of the messages before it, if there were any.
+
+    Fields are taken over if their names are `asked` for, all without such names; all are checked.
+    """
     if type(source) is SpelledMessages:
-        return _from_table(source.table, space, expected, source.spelled)
+        return _from_table(source.table, space, expected, asked, source.spelled)
     table = _columns_of(source)
     if table is None:
-        return _from_objects(rows_of("messages", source), space, expected)
+        return _from_objects(rows_of("messages", source), space, expected, asked)
     table = whole_times(table)
     if _is_plain(table) and is_sound(table):
         try:
-            return _from_table(table, space, expected)
+            return _from_table(table, space, expected, asked)
         except pa.ArrowException:  # more than fits into one array
             pass
-    return _from_objects(rows_with_times("messages", table), space, expected)
+    return _from_objects(rows_with_times("messages", table), space, expected, asked)
 
 
 def _columns_of(source: Any) -> pa.Table | None:
@@ -122,7 +127,9 @@ def _checked(item: Any, space: Space, expected: str | None) -> Message:
     return message
 
 
-def _from_objects(items: Iterable[Any], space: Space, expected: str | None) -> MessageBatch:
+def _from_objects(
+    items: Iterable[Any], space: Space, expected: str | None, asked: Collection[str] | None = None
+) -> MessageBatch:
     rejects: list[Reject] = []
     rows: list[int] = []
     good: list[Message] = []
@@ -154,7 +161,7 @@ def _from_objects(items: Iterable[Any], space: Space, expected: str | None) -> M
         pa.array([m.text for m in good], type=pa.string()),
         keywords,
         None,
-        from_mappings([m.fields for m in good]),
+        from_mappings([m.fields for m in good], asked),
         rejects,
         expected,
     )
@@ -178,7 +185,9 @@ def _is_plain(table: pa.Table) -> bool:
     )
 
 
-def _from_table(table: pa.Table, space: Space, expected: str | None, spelled: Spelled | None = None) -> MessageBatch:
+def _from_table(
+    table: pa.Table, space: Space, expected: str | None, asked: Collection[str] | None, spelled: Spelled | None = None
+) -> MessageBatch:
     """The vectorised door. A row that fails its checks is rejected in the words of the row-wise door."""
     table = table.combine_chunks()
     n = table.num_rows
@@ -210,7 +219,7 @@ def _from_table(table: pa.Table, space: Space, expected: str | None, spelled: Sp
         good &= pc.fill_null(pc.less_equal(ids, pa.scalar(FOREVER, pa.uint64())), False).to_numpy(zero_copy_only=False)
     fields = None
     if "fields" in table.column_names:
-        fields, sound = from_arrow(column("fields"))
+        fields, sound = from_arrow(column("fields"), asked)
         good &= sound
     rows = np.flatnonzero(good)
     rejects = []

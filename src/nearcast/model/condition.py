@@ -76,7 +76,7 @@ class Condition:
 
     The rest is for indexes and quick checks. `keys` are positions of up to `MAX_KEYS` ``=`` comparisons that must hold
     if the condition does; it is `decided` if that is all it says. `range` is a field that must then be a number, with
-    the smallest and largest that it may be.
+    the smallest and largest that it may be; the condition `spans` if it holds for all numbers between these two.
     """
 
     text: str
@@ -84,6 +84,7 @@ class Condition:
     keys: tuple[int, ...]
     decided: bool
     range: tuple[str, float, float] | None
+    spans: bool
 
 
 @lru_cache(maxsize=4096)
@@ -154,7 +155,7 @@ class _Reader:
         decided = needs.decided and exact and len(keys) <= MAX_KEYS
         ranges = sorted(needs.ranges.items(), key=lambda item: isinf(item[1][0]) + isinf(item[1][1]))
         range_ = (ranges[0][0], *ranges[0][1]) if ranges else None
-        return Condition(self.text, comparisons, tuple(keys[:MAX_KEYS]), decided, range_)
+        return Condition(self.text, comparisons, tuple(keys[:MAX_KEYS]), decided, range_, needs.spans)
 
     def _postfix(self) -> list[int | str]:
         """Comparisons by number, and the operators after theirs; an IN is its comparisons and ORs."""
@@ -327,9 +328,10 @@ class _Needs(NamedTuple):
     equals: tuple[int, ...]  # comparisons by =
     ranges: dict[str, tuple[float, float]]  # of fields that are numbers, borders included
     decided: bool  # the part is no more than these comparisons
+    spans: bool  # it is no more than a range of one field, but for its borders
 
 
-_NOTHING = _Needs((), {}, False)
+_NOTHING = _Needs((), {}, False, False)
 
 
 def _needs(steps: list[int | str], found: list[tuple[str, str, Value]]) -> _Needs:
@@ -348,11 +350,11 @@ def _needs(steps: list[int | str], found: list[tuple[str, str, Value]]) -> _Need
 def _needed(at: int, name: str, operator: str, value: Value) -> _Needs:
     equals = (at,) if operator == EQUAL else ()
     if value is None or isinstance(value, str | bool) or operator == "!=":
-        return _Needs(equals, {}, bool(equals))
+        return _Needs(equals, {}, bool(equals), False)
     number = float(value)
     low = -inf if operator in ("<", "<=") else number
     high = inf if operator in (">", ">=") else number
-    return _Needs(equals, {name: (low, high)}, bool(equals))
+    return _Needs(equals, {name: (low, high)}, bool(equals), not equals)
 
 
 def _both(left: _Needs, right: _Needs) -> _Needs:
@@ -360,7 +362,8 @@ def _both(left: _Needs, right: _Needs) -> _Needs:
     for name, (low, high) in right.ranges.items():
         before = ranges.get(name, (-inf, inf))
         ranges[name] = max(before[0], low), min(before[1], high)
-    return _Needs(left.equals + right.equals, ranges, left.decided and right.decided)
+    spans = left.spans and right.spans and len(ranges) == 1
+    return _Needs(left.equals + right.equals, ranges, left.decided and right.decided, spans)
 
 
 def _either(left: _Needs, right: _Needs) -> _Needs:
@@ -370,4 +373,4 @@ def _either(left: _Needs, right: _Needs) -> _Needs:
         for name, (low, high) in left.ranges.items()
         if name in right.ranges
     }
-    return _Needs((), ranges, False)
+    return _Needs((), ranges, False, False)

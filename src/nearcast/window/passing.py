@@ -7,7 +7,7 @@ all engines have seen it.
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Callable, Iterable, Sized
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,9 +121,11 @@ class PassingTable(MessageTable):
 class Passing:
     """Lets single messages pass, of which `keepers` would keep some and which `scorers` weigh: subscriptions."""
 
-    def __init__(self, live: LiveMessages, keepers: Sized, scorers: Sized) -> None:
+    def __init__(
+        self, live: LiveMessages, keepers: Sized, scorers: Sized, asked: Callable[[], frozenset[str] | None]
+    ) -> None:
         self._live, self._stored = live, live.table
-        self._keepers, self._scorers = keepers, scorers
+        self._keepers, self._scorers, self._asked = keepers, scorers, asked
         self._table = PassingTable(live.table)
         self._takes_any = live.window is None and live.vocabulary.analysis.analyzer.is_plain
         self._step = one_step()._replace(withdrawn=np.zeros(0, np.int32))
@@ -132,11 +134,11 @@ class Passing:
     def admit(self, message: Message) -> Steps | None:
         """Take in a message; None, and nothing has happened, if it must be stored.
 
-        What is late is for `LiveMessages`, too, and what has no text, or fields. `end` must follow, and the arrays of
-        the step are written again by the next.
+        What is late is for `LiveMessages`, too, and what has no text, or fields that are asked for. `end` must follow,
+        and the arrays of the step are written again by the next.
         """
         text, live = message.text, self._live
-        if not self._takes_any or text is None or message.fields or len(self._keepers):
+        if not self._takes_any or text is None or len(self._keepers) or (message.fields and self._asks(message.fields)):
             return None
         if self._stored.ids.type is None:
             return None
@@ -157,6 +159,11 @@ class Passing:
         table.ids.value = message.id  # type: ignore[method-assign,assignment]
         live.last, live.clock, live.table = live.last + 1, int(step.clocks[0]), table
         return step
+
+    def _asks(self, names: Iterable[str]) -> bool:
+        """Does anybody ask for fields of these names?"""
+        asked = self._asked()
+        return asked is None or not asked.isdisjoint(names)
 
     def end(self) -> bool:
         """All engines have seen the message; False if none was passing."""

@@ -16,7 +16,11 @@ class LiveReader:
         self._index = MessageIndex(live.index.space)
         self.window: Window | None = live.window
         self.limits: Limits = live.limits
-        self.table: MessageTable = live.table
+
+    @property
+    def table(self) -> MessageTable:
+        """The messages, or the one that passes."""
+        return self._live.table
 
     @property
     def last(self) -> int:

@@ -58,3 +58,19 @@ def test_churn_settles() -> None:
         conditions.drop(numbers)
     assert len(conditions) == 0
     assert conditions.layout.comparisons.size < 4096
+
+
+def test_names_are_those_asked_for() -> None:
+    vocabulary = Vocabulary()
+    conditions = Conditions(vocabulary)
+    assert conditions.names == set()
+    first = conditions.add(pa.array(['price < 3 AND HAS "Größe"', "price > 5 OR kind = 'x'"]), 2)
+    assert conditions.names == {"price", "Größe", "kind"}
+    second = conditions.add(pa.array(["kind = 'y'"]), 1)
+    conditions.drop(first)
+    assert conditions.names == {"kind"}
+    twin = Conditions(vocabulary)
+    twin.load(conditions.state())
+    assert twin.names == {"kind"}
+    twin.drop(second)
+    assert twin.names == set()

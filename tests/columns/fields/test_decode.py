@@ -130,3 +130,30 @@ def test_numbers_are_exact_beyond_floats() -> None:
     assert number_of(1.5) == (1.5, 0)
     assert bucket(np.array([0.0]))[0] == bucket(np.array([-0.0]))[0]
     assert len(set(bucket(np.arange(32.0)).tolist())) == 32
+
+
+def test_only_fields_asked_for_are_taken_over() -> None:
+    """Whether in bulk, as texts or as objects; what nobody asks for is checked all the same."""
+    given = [{"a": 1.5, "b": ["x"], "c": "y"}, None, {"a": float("nan"), "c": "z"}, {"a": 2.5, "b": [None], "c": "y"}]
+    struct = pa.struct([("a", pa.float64()), ("b", pa.list_(pa.string())), ("c", pa.string())])
+    for asked, expected in (({"c"}, [{"c": "y"}, {}]), ({"a", "d"}, [{"a": 1.5}, {}]), (None, [given[0], {}])):
+        for source in (
+            table_of(pa.array(given, struct)),
+            [nc.Message(0, 1, 1, "a", fields=given[0]), nc.Message(1, 1, 1, "a")],
+            table_of(pa.array([json.dumps(given[0]), None, json.dumps({"a": [[]]}), json.dumps({"b": [None]})])),
+        ):
+            batch = decode_messages(source, PLANE, None, asked)
+            assert stored(batch.fields, 2) == expected
+            assert [reject.row for reject in batch.rejects] == ([2, 3] if isinstance(source, pa.Table) else [])
+    for nobody in (pa.array(given, struct), pa.array(['{"a": 1}'])):
+        assert decode_messages(table_of(nobody), PLANE, None, frozenset()).fields is None
+
+
+def test_slices_of_a_table_are_read_by_themselves() -> None:
+    """A bad value outside of a slice is nobody's concern, and one inside is found."""
+    good = pa.array([{"a": str(i)} for i in range(6)])
+    data = pa.py_buffer(bytes(good.field(0).buffers()[2]).replace(b"4", b"\xff"))
+    child = pa.Array.from_buffers(pa.string(), 6, [None, good.field(0).buffers()[1], data])
+    table = table_of(pa.StructArray.from_arrays([child], ["a"]))
+    assert not decode_messages(table.slice(0, 4), PLANE, None).rejects
+    assert [reject.row for reject in decode_messages(table.slice(3, 3), PLANE, None, frozenset()).rejects] == [1]

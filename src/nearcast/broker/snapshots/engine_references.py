@@ -364,9 +364,12 @@ def _check_leaf_blocks(heads: Longs, ints: Array, hung: Array, classes: Array, k
     _check_ranges(heads, ints[:: trees.INTS_PER_LINE], trees.FREE_LINES, starts, lines, "entries of within")
     first = trees.INTS_PER_LINE * starts
     n_alone, n_hashed, shape = (ints[first + at] for at in (trees.N_ALONE, trees.N_HASHED, trees.BLOCK_SHAPE))
-    rooms = np.array([int(rows_in_lines(int(n))) for n in np.unique(lines)], dtype=np.int64)
-    rooms = rooms[np.searchsorted(np.unique(lines), lines)]
-    require((shape >> trees.OPEN_BITS == rooms).all(), "entries of within out of range")
+    sizes, ranged = np.unique(lines), (shape & trees.RANGED != 0).astype(np.int64)
+    rooms = np.array([[int(rows_in_lines(int(n), kind)) for kind in (False, True)] for n in sizes], dtype=np.int64)
+    rooms = rooms.reshape(-1, 2)[np.searchsorted(sizes, lines), ranged]
+    require(((shape & (trees.RANGED - 1)) >> trees.OPEN_BITS == rooms).all(), "entries of within out of range")
+    fields = ints[(first + trees.HEADER + rooms)[ranged == 1] + trees.FIELD]
+    within(fields, known.terms.size, "fields of within")
     require((now == ints[first + trees.N_ROWS]).all() and (now <= rooms).all(), "entries of within out of range")
     counted = (n_alone >= 0) & (n_hashed >= 0) & (n_alone.astype(np.int64) + n_hashed <= now)
     require(counted.all(), "entries of within out of range")
@@ -376,7 +379,8 @@ def _check_leaf_blocks(heads: Longs, ints: Array, hung: Array, classes: Array, k
     within(ints[first + trees.BLOCK_WORD][n_alone > 0], known.terms.size, "words of within")
     known_ones = (n_alone + n_hashed).astype(np.int64)
     several = ranges(first + trees.HEADER + known_ones, now - known_ones)
-    numbers = ints.view(np.uint8)[ranges(4 * (first + trees.HEADER + 2 * rooms) + known_ones, now - known_ones)]
+    hashes = 4 * (first + trees.HEADER + 2 * rooms + trees.FIELD_HEADER * ranged)
+    numbers = ints.view(np.uint8)[ranges(hashes + known_ones, now - known_ones)]
     table, counts = known.tables["within"], np.zeros(several.size, dtype=np.int64)
     count_clauses(table["rows"], ints[several], table["clauses"]["clauses"], counts)
     require((numbers < counts).all(), "clauses of within out of range")

@@ -5,6 +5,8 @@ Condition 0 is that of subscriptions without a `where`: nothing is asked of fiel
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.columns.arena import Array, Ints, Longs, Ragged, State, ranges, record, with_room
-from nearcast.columns.fields.decode import FLAG, NUMBER, TEXT, key_bytes, name_key, number_of, value_key
+from nearcast.columns.fields.decode import FLAG, NUMBER, TEXT, key_bytes, name_key, name_of, number_of, value_key
 from nearcast.columns.fields.values import (
     AT_LEAST,
     AT_MOST,
@@ -34,6 +36,7 @@ from nearcast.text.strings import arrow_bytes
 from nearcast.text.vocabulary import Vocabulary
 
 NO_CONDITION = 0
+BY_KEYS, BY_RANGE = 1, 2  # what decides about a condition, if not its comparisons alone
 NOTHING = -1
 
 COMPARISON = record(
@@ -55,7 +58,7 @@ CONDITION = record(
     ("ranged", "i4"),  # the name of that number, or NOTHING
     ("n", "i4"),
     ("n_keys", "i4"),
-    ("decided", "i4"),  # 1: whoever holds the keys satisfies the condition
+    ("decided", "i4"),  # BY_KEYS: whoever holds the keys satisfies it; BY_RANGE: any number between `low` and `high`
 )
 _OPERATORS = {
     model.HAS: HAS, model.EQUAL: EQUAL, "!=": UNEQUAL, "<": LESS, "<=": AT_MOST, ">": MORE, ">=": AT_LEAST,
@@ -115,6 +118,8 @@ class Conditions:
         self._rows = np.zeros(1, dtype=CONDITION)
         self._comparisons = Ragged(comparisons=COMPARISON)
         self._keys = Ragged(keys=np.int32)
+        self._asked: Counter[int] = Counter()  # by the term of a name: how many comparisons ask for the field
+        self._names: frozenset[str] | None = frozenset()
         self._layout: ConditionLayout | None = None
 
     def __len__(self) -> int:
@@ -125,6 +130,24 @@ class Conditions:
         parts = self._rows, self._comparisons.pools["comparisons"], self._keys.pools["keys"]
         layout = self._layout = unchanged(self._layout, ConditionLayout, *parts)
         return layout
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The fields that are asked for."""
+        if self._names is None:
+            terms = np.fromiter(self._asked, np.int32, len(self._asked))
+            data, starts = self._vocabulary.keys.take(terms)
+            self._names = frozenset(name_of(data[lo:hi].tobytes()) for lo, hi in pairwise(starts.tolist()))
+        return self._names
+
+    def _ask(self, terms: Ints, sign: int) -> None:
+        """Comparisons with fields of these names are new, or gone if the sign is negative."""
+        for term, count in zip(*(column.tolist() for column in np.unique_counts(terms)), strict=True):
+            if term not in self._asked or self._asked[term] == -sign * count:
+                self._names = None
+            self._asked[term] += sign * count
+            if not self._asked[term]:
+                del self._asked[term]
 
     def add(self, texts: pa.Array | None, n: int) -> Ints:
         """The conditions of `n` subscriptions, given as checked texts with nulls, or None if nobody has one."""
@@ -154,11 +177,13 @@ class Conditions:
             row["type"] = FLAG if isinstance(value, bool) else NUMBER if isinstance(value, int | float) else TEXT
             if row["type"] == NUMBER:
                 row["number"], row["rest"] = number_of(value)  # type: ignore[arg-type]
+        self._ask(comparisons["name"], 1)
         terms = comparisons["key"][np.array(condition.keys, dtype=np.int64)]
         row = self._rows[number]
         row["start"] = self._comparisons.append(np.array([comparisons.size]), comparisons=comparisons)[0]
         row["key_start"] = self._keys.append(np.array([terms.size]), keys=terms)[0]
-        row["n"], row["n_keys"], row["decided"], row["uses"] = comparisons.size, terms.size, condition.decided, 0
+        row["n"], row["n_keys"], row["uses"] = comparisons.size, terms.size, 0
+        row["decided"] = BY_KEYS if condition.decided else BY_RANGE if condition.spans else 0
         row["ranged"] = NOTHING
         if condition.range is not None:
             name, row["low"], row["high"] = condition.range
@@ -175,6 +200,8 @@ class Conditions:
         counts = np.bincount(numbers, minlength=self._rows.size)
         self._rows["uses"] -= counts
         gone = np.flatnonzero((counts > 0) & (self._rows["uses"] == 0)).astype(np.int32)
+        where = ranges(self._rows["start"][gone], self._rows["n"][gone])
+        self._ask(self._comparisons.pools["comparisons"]["name"][where], -1)
         self._comparisons.drop(self._rows["n"][gone])
         self._keys.drop(self._rows["n_keys"][gone])
         self._rows["n"][gone] = self._rows["n_keys"][gone] = 0
@@ -194,10 +221,13 @@ class Conditions:
 
     def mark_terms(self, used: Array) -> None:
         """Set used[term] for every name and value."""
-        rows = self._rows[self._rows["n"] > 0]
-        comparisons = self._comparisons.pools["comparisons"][ranges(rows["start"], rows["n"])]
+        comparisons = self._used_comparisons()
         used[comparisons["name"]] = True
         used[comparisons["key"]] = True
+
+    def _used_comparisons(self) -> Array:
+        rows = self._rows[self._rows["n"] > 0]
+        return self._comparisons.pools["comparisons"][ranges(rows["start"], rows["n"])]
 
     @property
     def nbytes(self) -> int:
@@ -215,6 +245,8 @@ class Conditions:
         self._texts.load(state["texts"])
         self._rows = state["rows"]
         self._comparisons.load(state["comparisons"])
+        self._asked.clear()
+        self._ask(self._used_comparisons()["name"], 1)
         self._keys.load(state["keys"])
 
 

@@ -8,7 +8,7 @@ for all numbers that share its first sixteen bits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,11 +29,13 @@ _KEYS = pa.large_binary()
 
 
 class FieldColumns(NamedTuple):
-    """The fields of some messages, one message after another."""
+    """The fields of some messages, one message after another: `n` values, few of which differ."""
 
     lengths: Longs  # int64[n_messages]: how many values are its own
-    names: pa.Array  # large_binary[n]: keys
-    keys: pa.Array  # large_binary[n]: those of the values; of a list that of its name
+    names: pa.Array  # large_binary[]: keys of names
+    name_at: Longs  # int64[n]: which of the names
+    keys: pa.Array  # large_binary[]: keys of values; of a list that of its name
+    key_at: Longs  # int64[n]: which of the keys
     types: Ints  # int32[n]
     numbers: Floats  # float64[n]: of numbers, else 0
     rests: Ints  # int32[n]: what a whole number is larger than its float
@@ -41,10 +43,10 @@ class FieldColumns(NamedTuple):
     def take(self, rows: Longs) -> FieldColumns:
         """Only these messages."""
         where = ranges(np.cumsum(self.lengths)[rows] - self.lengths[rows], self.lengths[rows])
-        at = pa.array(where)
+        used, key_at = np.unique(self.key_at[where], return_inverse=True)
         return FieldColumns(
-            self.lengths[rows], self.names.take(at), self.keys.take(at), self.types[where], self.numbers[where],
-            self.rests[where],
+            self.lengths[rows], self.names, self.name_at[where], self.keys.take(pa.array(used)), key_at,
+            self.types[where], self.numbers[where], self.rests[where],
         )  # fmt: skip
 
 
@@ -56,6 +58,11 @@ def key_bytes(keys: pa.Array) -> tuple[Bytes, Starts]:
 def name_key(name: str) -> bytes:
     """The key of a field's name."""
     return _NAME + name.encode()
+
+
+def name_of(key: bytes) -> str:
+    """The field's name that a key was made of."""
+    return key[len(_NAME) :].decode()
 
 
 def value_key(name: str, value: float | int | str | bool) -> bytes:
@@ -86,8 +93,15 @@ def number_of(value: float | int) -> tuple[float, int]:
     return plain, int(value) - int(plain) if isinstance(value, int) and abs(value) > _EXACT else 0
 
 
-def from_mappings(given: Sequence[Mapping[str, FieldValue] | None]) -> FieldColumns | None:
-    """Fields that are checked already; None if nobody has any."""
+def is_asked(name: str, asked: Collection[str] | None) -> bool:
+    """Does anybody want the fields of this name? All are wanted without a collection of names."""
+    return asked is None or name in asked
+
+
+def from_mappings(
+    given: Sequence[Mapping[str, FieldValue] | None], asked: Collection[str] | None = None
+) -> FieldColumns | None:
+    """Fields that are checked already, those `asked` for; None if nobody has any."""
     if not any(given):
         return None
     lengths = np.zeros(len(given), dtype=np.int64)
@@ -95,6 +109,8 @@ def from_mappings(given: Sequence[Mapping[str, FieldValue] | None]) -> FieldColu
     for at, fields in enumerate(given):
         before = len(rows)
         for name, value in (fields or {}).items():
+            if not is_asked(name, asked):
+                continue
             key = name_key(name)
             if isinstance(value, tuple):
                 rows.append((key, key, LIST, 0.0, 0))
@@ -104,15 +120,24 @@ def from_mappings(given: Sequence[Mapping[str, FieldValue] | None]) -> FieldColu
             else:
                 rows.append((key, value_key(name, value), NUMBER, *number_of(value)))
         lengths[at] = len(rows) - before
+    if not rows and asked is not None:
+        return None
     names, keys, types, numbers, rests = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     return FieldColumns(
         lengths,
-        pa.array(names, _KEYS),
-        pa.array(keys, _KEYS),
+        *_distinct(pa.array(names, _KEYS)),
+        *_distinct(pa.array(keys, _KEYS)),
         np.array(types, dtype=np.int32),
         np.array(numbers, dtype=np.float64),
         np.array(rests, dtype=np.int32),
     )
+
+
+def _distinct(values: pa.Array) -> tuple[pa.Array, Longs]:
+    """The values that differ, in the order in which they come, and which of them each is."""
+    encoded = pc.dictionary_encode(values)
+    at: Longs = encoded.indices.to_numpy().astype(np.int64)
+    return encoded.dictionary, at
 
 
 # Bulk: columns of an Arrow table.
@@ -141,13 +166,16 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def from_arrow(column: pa.Array) -> tuple[FieldColumns | None, Array]:
-    """Fields of a column of a plain type, and which rows of it are as they should be; the others have no fields."""
+def from_arrow(column: pa.Array, asked: Collection[str] | None = None) -> tuple[FieldColumns | None, Array]:
+    """Fields of a column of a plain type, and which rows of it are as they should be; the others have no fields.
+
+    Of names that are not `asked` for, values are checked and no more.
+    """
     good = np.ones(len(column), dtype=bool)
     if column.null_count == len(column):
         return None, good
     if pa.types.is_struct(column.type):
-        return _from_struct(column, good)
+        return _from_struct(column, good, asked)
     parsed: list[Mapping[str, FieldValue] | None] = []
     for row, text in enumerate(column.to_pylist()):
         try:
@@ -155,78 +183,96 @@ def from_arrow(column: pa.Array) -> tuple[FieldColumns | None, Array]:
         except InvalidInput:
             parsed.append(None)
             good[row] = False
-    return from_mappings(parsed), good
+    return from_mappings(parsed, asked), good
 
 
 class _Run(NamedTuple):
     """Values of one field."""
 
     rows: Longs
-    keys: pa.Array
+    keys: pa.Array  # those that differ
+    key_at: Longs
     types: Ints
     numbers: Floats
     rests: Ints
 
 
-def _from_struct(column: pa.StructArray, good: Array) -> tuple[FieldColumns | None, Array]:
+def _from_struct(
+    column: pa.StructArray, good: Array, asked: Collection[str] | None
+) -> tuple[FieldColumns | None, Array]:
     names: list[bytes] = []
     runs: list[_Run] = []
     for i, child in enumerate(column.flatten()):
         if child.null_count == len(child):
             continue
         name = column.type.field(i).name
+        good[_refused(child)] = False
+        if not is_asked(name, asked):
+            continue
         rows = np.flatnonzero(child.is_valid().to_numpy(zero_copy_only=False))
-        for run in _runs(name, rows, child.take(pa.array(rows)), good):
+        for run in _runs(name, rows, child.take(pa.array(rows)) if child.null_count else child):
             names.append(name_key(name))
             runs.append(run)
     if not runs:
         return None, good
-    rows, types, numbers, rests = (np.concatenate([run[at] for run in runs]) for at in (0, 2, 3, 4))
-    order = np.argsort(rows, kind="stable")
-    order = order[good[rows[order]]]
-    at = pa.array(order)
-    name_of = np.repeat(np.arange(len(runs)), [run.rows.size for run in runs])
-    columns = FieldColumns(
-        np.bincount(rows[order], minlength=len(column)),
-        pa.array(names, _KEYS).take(pa.array(name_of[order])),
-        pa.concat_arrays([run.keys for run in runs]).take(at),
-        types[order],
-        numbers[order],
-        rests[order],
-    )
-    return columns, good
+    return _in_turn(names, runs, good), good
 
 
-def _runs(name: str, rows: Longs, values: pa.Array, good: Array) -> list[_Run]:
-    """The values of a field that are there; a row with one that is refused is good no more."""
+def _in_turn(names: list[bytes], runs: list[_Run], good: Array) -> FieldColumns:
+    """The values of runs, whose names these are, message by message; those of good rows."""
+    rows, types, numbers, rests = (np.concatenate([run[at] for run in runs]) for at in (0, 3, 4, 5))
+    first = np.cumsum([0, *(len(run.keys) for run in runs[:-1])])
+    key_at = np.concatenate([run.key_at + start for run, start in zip(runs, first.tolist(), strict=True)])
+    name_at = np.repeat(np.arange(len(runs)), [run.rows.size for run in runs])
+    keys = runs[0].keys if len(runs) == 1 else pa.concat_arrays([run.keys for run in runs])
+    if len(runs) > 1 or not good.all():
+        order = np.argsort(rows, kind="stable")
+        order = order[good[rows[order]]]
+        rows, name_at, key_at, types = rows[order], name_at[order], key_at[order], types[order]
+        numbers, rests = numbers[order], rests[order]
+    lengths = np.bincount(rows, minlength=good.size)
+    return FieldColumns(lengths, pa.array(names, _KEYS), name_at, keys, key_at, types, numbers, rests)
+
+
+def _refused(values: pa.Array) -> Longs:
+    """The rows of a field whose value is not a number, or a list with a null."""
+    if pa.types.is_list(values.type):
+        lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+        missing = values.flatten().is_null().to_numpy(zero_copy_only=False)
+        return np.repeat(np.arange(len(values)), lengths)[missing]
+    if not pa.types.is_floating(values.type):
+        return np.zeros(0, dtype=np.int64)
+    known = pc.fill_null(values, 0.0) if values.null_count else values
+    return np.flatnonzero(np.isnan(known.to_numpy(zero_copy_only=False)))
+
+
+def _runs(name: str, rows: Longs, values: pa.Array) -> list[_Run]:
+    """The values of a field that are there."""
     kind = values.type
     if pa.types.is_list(kind):
-        return _list_runs(name, rows, values, good)
+        return _list_runs(name, rows, values)
     n, prefix = rows.size, _prefix(name)
     zeros, none = np.zeros(n), np.zeros(n, dtype=np.int32)
     if pa.types.is_boolean(kind):
-        codes = pa.array(values.to_numpy(zero_copy_only=False).astype(np.int8))
-        return [_Run(rows, pa.array([prefix + b"b0", prefix + b"b1"], _KEYS).take(codes), none + FLAG, zeros, none)]
+        codes = values.to_numpy(zero_copy_only=False).astype(np.int64)
+        return [_Run(rows, pa.array([prefix + b"b0", prefix + b"b1"], _KEYS), codes, none + FLAG, zeros, none)]
     if _is_text(kind):
-        return [_Run(rows, _text_keys(prefix, values), none + TEXT, zeros, none)]
+        return [_Run(rows, *_text_keys(prefix, values), none + TEXT, zeros, none)]
     numbers = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False) + 0.0
-    good[rows[np.isnan(numbers)]] = False
     rests = none.copy()
     if pa.types.is_integer(kind):
         for i in np.flatnonzero(np.abs(numbers) >= _EXACT).tolist():
             rests[i] = number_of(values[i].as_py())[1]
     codes, at = np.unique(bucket(numbers), return_inverse=True)
-    keys = pa.array([prefix + b"n" + int(code).to_bytes(2, "big") for code in codes], _KEYS)
-    return [_Run(rows, keys.take(pa.array(at)), none + NUMBER, numbers, rests)]
+    return [_Run(rows, _number_keys(prefix, codes), at, none + NUMBER, numbers, rests)]
 
 
-def _list_runs(name: str, rows: Longs, values: pa.ListArray, good: Array) -> list[_Run]:
+def _list_runs(name: str, rows: Longs, values: pa.ListArray) -> list[_Run]:
     items = values.flatten()
     parents = rows[np.repeat(np.arange(rows.size), pc.list_value_length(values).to_numpy(zero_copy_only=False))]
-    good[parents[items.is_null().to_numpy(zero_copy_only=False)]] = False
     key, n = name_key(name), rows.size
     lists = _Run(
-        rows, pa.array([key], _KEYS).take(pa.array(np.zeros(n, np.int8))), np.full(n, LIST, np.int32), np.zeros(n),
+        rows, pa.array([key], _KEYS), np.zeros(n, np.int64), np.full(n, LIST, np.int32), np.zeros(n),
         np.zeros(n, np.int32),
     )  # fmt: skip
     if not len(items):
@@ -236,9 +282,21 @@ def _list_runs(name: str, rows: Longs, values: pa.ListArray, good: Array) -> lis
     first.sort()
     n = first.size
     keys = _text_keys(_prefix(name), items.take(pa.array(first)))
-    return [lists, _Run(parents[first], keys, np.full(n, ITEM, np.int32), np.zeros(n), np.zeros(n, np.int32))]
+    return [lists, _Run(parents[first], *keys, np.full(n, ITEM, np.int32), np.zeros(n), np.zeros(n, np.int32))]
 
 
-def _text_keys(prefix: bytes, values: pa.Array) -> pa.Array:
+def _text_keys(prefix: bytes, values: pa.Array) -> tuple[pa.Array, Longs]:
+    """The keys of strings, nulls as empty ones: those that differ, and which of them each is."""
+    texts, at = _distinct(pc.fill_null(values, "") if values.null_count else values)
     start, empty = pa.scalar(prefix + b"s", _KEYS), pa.scalar(b"", _KEYS)
-    return pc.binary_join_element_wise(start, pc.fill_null(values, "").cast(pa.large_string()).cast(_KEYS), empty)
+    return pc.binary_join_element_wise(start, texts.cast(pa.large_string()).cast(_KEYS), empty), at
+
+
+def _number_keys(prefix: bytes, codes: Array) -> pa.Array:
+    """The keys of numbers with these first sixteen bits."""
+    start, n = np.frombuffer(prefix + b"n", np.uint8), codes.size
+    data = np.zeros((n, start.size + 2), np.uint8)
+    data[:, : start.size] = start
+    data[:, start.size], data[:, start.size + 1] = codes >> 8, codes & 255
+    starts = np.arange(0, data.size + 1, data.shape[1], dtype=np.int64)
+    return pa.Array.from_buffers(_KEYS, n, [None, pa.py_buffer(starts), pa.py_buffer(data)])

@@ -133,8 +133,8 @@ class FieldValues:
     def store(self, slots: Ints, given: FieldColumns | None, capacity: int) -> None:
         """Store the fields of messages; `capacity` is one past the largest slot ever given."""
         if given is not None:
-            names = self._vocabulary.enter(*key_bytes(given.names))
-            keys = self._vocabulary.enter(*key_bytes(given.keys))
+            names = self._vocabulary.enter(*key_bytes(given.names))[given.name_at]
+            keys = self._vocabulary.enter(*key_bytes(given.keys))[given.key_at]
             values = np.zeros(names.size, dtype=FIELD)
             values["name"], values["key"], values["type"] = names, keys, given.types
             values["number"], values["rest"] = given.numbers, given.rests

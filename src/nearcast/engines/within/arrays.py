@@ -15,6 +15,7 @@ from nearcast.columns.arena import Array, Ints, Longs, State, with_room
 from nearcast.engines.within.layout import (
     BLOCK_SHAPE,
     CATCH_UP,
+    FIELD,
     FREE_LEAF,
     FREE_LINES,
     FREE_LISTS,
@@ -34,9 +35,9 @@ from nearcast.engines.within.layout import (
     N_PARTS,
     N_ROWS,
     NO_NODE,
+    NO_WORD,
     NODE,
     NOTHING,
-    OPEN_BITS,
     PART,
     SWEPT,
     UNRANKED,
@@ -45,7 +46,16 @@ from nearcast.engines.within.layout import (
     Rectangle,
     TreeLayout,
 )
-from nearcast.engines.within.leaf_block import append_row, copy_block, empty_block, lines_for, write_frame
+from nearcast.engines.within.leaf_block import (
+    append_row,
+    copy_block,
+    empty_block,
+    field_at,
+    is_ranged,
+    lines_for,
+    room_of,
+    write_frame,
+)
 from nearcast.engines.within.paths import region_of
 from nearcast.jit import BITS, LANES, kernel
 
@@ -96,10 +106,13 @@ def give_block(tree: TreeLayout, size_class: int, start: int) -> None:
 
 
 @kernel
-def new_block(tree: TreeLayout, size_class: int) -> Any:
-    """An empty block of this size class, by its first line; the caller has made sure that there is room."""
+def new_block(tree: TreeLayout, size_class: int, field: int) -> Any:
+    """An empty block of this size class, by its first line; the caller has made sure that there is room.
+
+    It tells ranges of a number if there is a field.
+    """
     start = take_range(tree.heads, tree.ints[::INTS_PER_LINE], N_LINES, FREE_LINES, size_class)
-    empty_block(tree, INTS_PER_LINE * start, class_room(size_class))
+    empty_block(tree, INTS_PER_LINE * start, class_room(size_class), field)
     return start
 
 
@@ -113,14 +126,17 @@ def hang(tree: TreeLayout, part: int, child: int) -> None:
 
 
 @kernel
-def new_leaf(tree: TreeLayout, part: int, n_rows: int, since: int) -> Any:
-    """A leaf with room for `n_rows` entries, hung below `part`; the caller has made sure that there is room."""
+def new_leaf(tree: TreeLayout, part: int, n_rows: int, field: int, since: int) -> Any:
+    """A leaf with room for `n_rows` entries, hung below `part`; the caller has made sure that there is room.
+
+    Its block tells ranges of a number if there is a field, or NO_WORD.
+    """
     leaf = take_range(tree.heads, tree.leaves["part"], N_LEAVES, FREE_LEAF, 0)
     row = tree.leaves[leaf]
-    row.room = class_of(lines_for(n_rows))
+    row.room = class_of(lines_for(n_rows, field != NO_WORD))
     row.since, row.n_messages, row.message_room, row.tried, row.part = since, 0, NOTHING, 0, part
     row.caught_up = 0
-    tree.parts[part].start = new_block(tree, row.room)
+    tree.parts[part].start = new_block(tree, row.room, field)
     hang(tree, part, -2 - leaf)
     return leaf
 
@@ -153,8 +169,10 @@ def append_entry(tree: TreeLayout, leaf: int, entry: Any, rows: Array) -> None:
     row = tree.leaves[leaf]
     part = tree.parts[row.part]
     block = block_of(part)
-    if tree.ints[block + N_ROWS] == tree.ints[block + BLOCK_SHAPE] >> OPEN_BITS:
-        start = new_block(tree, row.room + 1)
+    shape = tree.ints[block + BLOCK_SHAPE]
+    if tree.ints[block + N_ROWS] == room_of(shape):
+        field = tree.ints[field_at(tree.ints, block) + FIELD] if is_ranged(shape) else NO_WORD
+        start = new_block(tree, row.room + 1, field)
         copy_block(tree, INTS_PER_LINE * start, block, rows, region_of(tree, row.part))
         give_block(tree, row.room, part.start)
         part.start = start

@@ -115,7 +115,9 @@ class WithinApTree:
         room = self._ready()
         messages, arrivals = table.with_patterns(steps.arrivals)
         descent = DescentInput(arrivals, messages, tree.order.ranks, self._where.metric, steps.arrivals, table.rows)
-        verify = VerifyInput(self.table.layout, steps.clocks, self._where, sign, tree.pairs)
+        verify = VerifyInput(
+            self.table.layout, steps.clocks, self._where, sign, tree.pairs, self.table.layout.conditions.rows.size > 1
+        )
         found: list[tuple[Ints, Ints, Ints]] = []
         event = 0
         while True:

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from nearcast.columns.arena import Array, Ints, Longs
-from nearcast.columns.fields.conditions import NO_CONDITION
+from nearcast.columns.fields.conditions import BY_KEYS, BY_RANGE, NO_CONDITION
 from nearcast.columns.regions import BOX
 from nearcast.columns.subscription_tables import WithinLayout
 from nearcast.columns.times import FOREVER
 from nearcast.engines.within.layout import (
     ASKS,
+    IN_RANGE,
     MANY,
     MORTAL,
     N_STEERING,
@@ -23,7 +24,7 @@ from nearcast.engines.within.layout import (
     WORD_BITS,
 )
 from nearcast.jit import kernel
-from nearcast.space.rounding import above, below
+from nearcast.space.rounding import above, above_any, below, below_any
 
 
 @kernel
@@ -127,10 +128,16 @@ def write_entry(row: Any, slot: int, clause: int, at: int, subscriptions: Within
         tags |= PLAIN
     if row.expires != FOREVER:
         tags |= MORTAL
+    out.field, out.low, out.high = NO_WORD, np.float32(-np.inf), np.float32(np.inf)
     if row.condition != NO_CONDITION:
+        condition = subscriptions.conditions.rows[row.condition]
         keyed = row.filed_start != row.clause_start
-        if not (keyed and subscriptions.conditions.rows[row.condition].decided) or n_words > N_STEERING:
+        if not (keyed and condition.decided == BY_KEYS) or n_words > N_STEERING:
             tags |= ASKS
+        if condition.ranged != NO_WORD:
+            out.field, out.low, out.high = condition.ranged, below_any(condition.low), above_any(condition.high)
+        if condition.decided == BY_RANGE:
+            tags |= IN_RANGE
     if next_clause(clauses, row.filed_start) < row.filed_start + row.filed_size:
         tags |= MANY
     out.tags = tags

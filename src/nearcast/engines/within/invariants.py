@@ -16,10 +16,13 @@ from nearcast.engines.within.layout import (
     BLOCK_WORD,
     CLAUSE,
     ENTRY,
+    FIELD,
     HEADER,
     INTS_PER_LINE,
     KEYWORD,
     LISTED_ROWS,
+    LOW_ORIGIN,
+    LOW_SCALE,
     MANY,
     N_ALONE,
     N_HASHED,
@@ -28,7 +31,6 @@ from nearcast.engines.within.layout import (
     NO_NODE,
     NO_WORD,
     NOTHING,
-    OPEN_BITS,
     ROOT,
     X_ORIGIN,
     X_SCALE,
@@ -40,8 +42,12 @@ from nearcast.engines.within.leaf_block import (
     can_decide_alone,
     clause_at,
     code_of,
+    field_at,
     first_byte,
     hash_of,
+    is_ranged,
+    n_codes_of,
+    room_of,
     rows_in_lines,
 )
 from nearcast.engines.within.moving.leaf_messages import is_still_live, known_since
@@ -92,11 +98,13 @@ def _check_block(tree: ApTree, block: int, size_class: int) -> None:
     """Assert that a block has its size, and that what it says of every entry may only be too much."""
     layout, table = tree.layout, tree.table.layout
     ints, floats, n = layout.ints, layout.floats, int(layout.ints[block + N_ROWS])
-    room = int(ints[block + BLOCK_SHAPE]) >> OPEN_BITS
-    assert room == rows_in_lines(class_room(size_class)) >= n, "a block has room for its entries"
+    shape = int(ints[block + BLOCK_SHAPE])
+    room, ranged, at = int(room_of(shape)), bool(is_ranged(shape)), int(field_at(ints, block))
+    assert room == rows_in_lines(class_room(size_class), ranged) >= n, "a block has room for its entries"
     n_alone, n_hashed = int(ints[block + N_ALONE]), int(ints[block + N_HASHED])
     assert 0 <= n_alone <= n_alone + n_hashed <= n
-    codes = layout.bytes[first_byte(ints, block) :][: 5 * room].reshape(5, room)
+    n_codes = int(n_codes_of(shape))
+    codes = layout.bytes[first_byte(ints, block) :][: n_codes * room].reshape(n_codes, room)
     entry = np.zeros(1, ENTRY)[0]
     for i in range(n):
         find_entry(table, ints[block + HEADER + i], clause_at(layout, block, i), tree.order.ranks, entry)
@@ -105,9 +113,14 @@ def _check_block(tree: ApTree, block: int, size_class: int) -> None:
             assert codes[side, i] == code, "codes are those of the box"
             past = code == (0 if side < 2 else LAST_CODE)
             assert not past or ints[block + BLOCK_SHAPE] >> side & 1, "a block knows that a box is past its frame"
+        in_range = ranged and entry["field"] == ints[at + FIELD]
+        for row, name in ((5, "low"), (6, "high")) if in_range else ():
+            code = code_of(entry[name], floats[at + LOW_ORIGIN], floats[at + LOW_SCALE])
+            assert codes[row, i] == code, "codes are those of the range"
+        assert in_range or not ranged or codes[5:, i].tolist() == [0, LAST_CODE], "who has no range meets all numbers"
         words = {int(entry[name]) for name in ("word0", "word1", "word2", "word3")} - {NO_WORD}
         if i < n_alone:
-            assert can_decide_alone(entry["tags"]), "who decides alone may"
+            assert can_decide_alone(entry["tags"], in_range), "who decides alone may"
             assert words == {int(ints[block + BLOCK_WORD])}, "who decides alone has the word of the block"
         elif i < n_alone + n_hashed:
             assert not entry["tags"] & MANY, "one of several clauses has a number, and no hash"

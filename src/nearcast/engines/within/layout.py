@@ -71,6 +71,9 @@ ENTRY = record(
     ("word1", "i4"),
     ("word2", "i4"),
     ("word3", "i4"),
+    ("low", "f4"),  # of the number that its condition needs, rounded outward
+    ("high", "f4"),
+    ("field", "i4"),  # term of the name of that number, or NO_WORD
 )
 BLUR, TINY = 2.4e-7, 1e-37  # a float32 box is off by less than this share of a coordinate, or than this near zero
 N_STEERING = 4  # words that an entry is filed by; a clause's other words are only verified
@@ -80,14 +83,19 @@ PLAIN = 0x100  # a box and at most N_STEERING words, none negated: these decide,
 MANY = 0x200  # one of several clauses: the subscription may be found more than once
 MORTAL = 0x400  # the subscription expires
 ASKS = 0x800  # the subscription has a condition that the words of the entry do not decide
+IN_RANGE = 0x8000  # any number between `low` and `high` satisfies that condition
 N_WORDS = 12  # three bits from here on: the number of words
 WORD_BITS = 7
 
-# A block: four float32 and five int32, then int32[room] slots, then uint8[5, room] codes and hashes.
+# A block: four float32 and five int32, then int32[room] slots, then uint8[5, room] codes and hashes. A ranged one has
+# a term and two float32 after its slots, and uint8[7, room].
 X_ORIGIN, Y_ORIGIN, X_SCALE, Y_SCALE, BLOCK_WORD, N_ALONE, N_HASHED, N_ROWS, BLOCK_SHAPE = range(9)
 HEADER = 9
 OPEN_BITS = 4  # of BLOCK_SHAPE: is there a box past the frame at the left, bottom, right, top? Above them its room
-BYTES_PER_ROW = 9
+RANGED = 1 << 30  # of BLOCK_SHAPE: do codes tell ranges of a number too?
+FIELD, LOW_ORIGIN, LOW_SCALE = range(3)  # of a ranged block, after its slots
+FIELD_HEADER = 3
+BYTES_PER_ROW, BYTES_PER_RANGED_ROW = 9, 11
 INTS_PER_LINE = 16  # blocks are made of lines of 64 bytes
 
 N_NODES, N_LEAVES, N_PARTS, N_LINES, N_LISTED, FREE_NODE, FREE_LEAF, FREE_PARTS = range(8)  # positions in `heads`

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast.columns.arena import Array, Floats, Ints, Longs, with_room
-from nearcast.columns.fields.conditions import NO_CONDITION, satisfies
+from nearcast.columns.fields.conditions import NO_CONDITION, in_range, satisfies
+from nearcast.columns.fields.decode import LIST, NUMBER
 from nearcast.columns.fields.values import FieldLayout, n_fields
 from nearcast.columns.message_table import MessageLayout
 from nearcast.columns.regions import BOX
@@ -22,13 +23,15 @@ from nearcast.engines.within.layout import (
     BLOCK_SHAPE,
     BLOCK_WORD,
     BLUR,
+    FIELD,
     HEADER,
     INTS_PER_LINE,
+    LOW_ORIGIN,
+    LOW_SCALE,
     N_ALONE,
     N_HASHED,
     N_ROWS,
     NO_WORD,
-    OPEN_BITS,
     ROOT,
     TINY,
     X_ORIGIN,
@@ -37,7 +40,16 @@ from nearcast.engines.within.layout import (
     Y_SCALE,
     TreeLayout,
 )
-from nearcast.engines.within.leaf_block import LAST_CODE, code_of, first_byte, hash_of, lines_for
+from nearcast.engines.within.leaf_block import (
+    LAST_CODE,
+    code_of,
+    field_at,
+    first_byte,
+    hash_of,
+    is_ranged,
+    lines_for,
+    room_of,
+)
 from nearcast.engines.within.match_order import (
     DIGIT,
     KEY_BITS,
@@ -51,6 +63,7 @@ from nearcast.engines.within.match_order import (
 from nearcast.held import opened
 from nearcast.jit import BITS, NEED_ROOM, bits_at_least, bits_at_most, inlined, kernel, lowest_bit, prefetch
 from nearcast.space.regions import in_box
+from nearcast.space.rounding import above_any, below_any
 from nearcast.space.space import SpaceInput
 
 VISITED_LEAVES, TOUCHED, CANDIDATES, VERIFIED, MATCHED = range(5)  # positions in `counters`
@@ -62,6 +75,7 @@ _LEAVES_AHEAD = 5  # how many leaves ahead blocks are prefetched
 _FETCHED = 16  # lines of a block that are prefetched at most
 _NO_BITS, _ONE_BIT, _ALL_BITS = np.uint64(0), np.uint64(1), np.uint64(2**64 - 1)
 PROBE_SHIFT, SLOT_SHIFT, SLOT_BITS = 34, 2, 0xFFFFFFFF  # an entry in doubt: probe, slot, and these two:
+_ZERO = 5e-324  # stands for a number that is 0, as 0 says that there is none; no code tells them apart
 INSIDE, SEVERAL = 2, 1  # does its box surely hold the place? Is it one of several clauses?
 
 
@@ -73,6 +87,7 @@ class VerifyInput(NamedTuple):
     where: SpaceInput
     sign: int  # of stamps: +1 for arrivals, -1 for messages that are withdrawn, which were stamped when they arrived
     pairs: Ints  # int32[2 * n_slots]: two words that decide where the place is sure; NO_WORD if they do not
+    asks: bool  # does any subscription have a condition?
 
 
 class Strips(NamedTuple):
@@ -140,16 +155,20 @@ def mark_words(messages: MessageLayout, slot: int, value: int, dense: Floats, se
 
 @inlined
 def mark_keys(fields: FieldLayout, slot: int, value: int, dense: Floats, seen: Array) -> None:
-    """Set or clear what tells the keys of a message's fields."""
+    """Set or clear what tells the keys of a message's fields, and by name its numbers; those that are 0 are _ZERO."""
     for i in range(n_fields(fields, slot)):
-        key = fields.values[fields.spans[slot].start + i].key
-        dense[key], seen[hash_of(key)] = value, value
+        field = fields.values[fields.spans[slot].start + i]
+        if field.type == NUMBER:
+            number = field.number if field.number != 0.0 else _ZERO
+            dense[field.name] = number if value else 0.0
+        if field.type != LIST:
+            dense[field.key], seen[hash_of(field.key)] = value, value
 
 
 @inlined
 def prefetch_block(ints: Ints, leaf: Any) -> None:
     """Prefetch the block of a leaf that will be scanned soon."""
-    for line in range(leaf.start, leaf.start + min(lines_for(leaf.n_rows), _FETCHED)):
+    for line in range(leaf.start, leaf.start + min(lines_for(leaf.n_rows, False), _FETCHED)):
         prefetch(ints, INTS_PER_LINE * line)
 
 
@@ -206,6 +225,29 @@ def boxes_met(codes: Array, at: Any, stride: Any, strip: Strips) -> tuple[Any, A
 
 
 @inlined
+def codes_of_number(tree: TreeLayout, block: int, dense: Floats) -> Any:
+    """The message's number, rounded down and up, as codes of a ranged block; LAST_CODE and 0 if there is none."""
+    at = field_at(tree.ints, block)
+    number = dense[tree.ints[at + FIELD]]
+    if number == 0.0:
+        return LAST_CODE, 0
+    origin, scale = tree.floats[at + LOW_ORIGIN], tree.floats[at + LOW_SCALE]
+    return code_of(below_any(number), origin, scale), code_of(above_any(number), origin, scale)
+
+
+@inlined
+def ranges_met(codes: Array, at: Any, stride: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    """Which of up to 64 ranges may hold a number between two codes, and which surely do, as bits.
+
+    Without a number, when `low` is above `high`, those may that ask for none, and none surely does.
+    """
+    small, large = np.uint8(low), np.uint8(high)
+    may = bits_at_most(codes, at, large) & bits_at_least(codes, at + stride, small)
+    tie = bits_at_least(codes, at, small) | bits_at_most(codes, at + stride, large)
+    return may, may & ~tie if low <= high else _NO_BITS
+
+
+@inlined
 def scan_block(
     tree: TreeLayout,
     leaf: Any,
@@ -245,11 +287,17 @@ def scan_block(
     if n_alone > 0 and room.dense[ints[block + BLOCK_WORD]] == 0.0:
         begin = n_alone
     strip = Strips(np.uint8(left), np.uint8(right), np.uint8(bottom), np.uint8(top))
-    stride, at, first = np.int64(shape >> OPEN_BITS), first_byte(ints, block), block + HEADER
-    hashes = at + 4 * stride
+    stride, at, first = np.int64(room_of(shape)), first_byte(ints, block), block + HEADER
+    hashes, ranged = at + 4 * stride, is_ranged(shape)
+    low, high = 0, 0
+    if ranged:
+        low, high = codes_of_number(tree, block, room.dense)
     i = begin
     while i < n_rows:
         may, inside = boxes_met(codes, at + i, stride, strip)
+        if ranged:
+            may_hold, surely_holds = ranges_met(codes, hashes + stride + i, stride, low, high)
+            may, inside = may & may_hold, inside & surely_holds
         surely = inside & low_bits(n_alone - i)
         may &= low_bits(n_rows - i) & ~surely
         while surely != _NO_BITS:
@@ -297,13 +345,12 @@ def decide_pairs(
 
 @kernel
 def drop_outside(n_doubtful: int, descent: DescentInput, verify: VerifyInput, probes: Array, doubtful: Longs) -> int:
-    """Keep the doubtful entries that live, whose boxes hold the place and whose conditions are satisfied; how many.
+    """Keep the doubtful entries that live, and whose boxes hold the place; how many.
 
-    Most conditions fail, so that their words are never looked at; those of the others are prefetched. Circles and
-    polygons are left to the exact check.
+    Their words are prefetched, or first their conditions. Circles and polygons are left to the exact check.
     """
     rows, clauses, conditions = verify.subscriptions.rows, verify.subscriptions.clauses, verify.subscriptions.conditions
-    messages, fields, arrivals, clocks = descent.messages.rows, descent.messages.fields, descent.slots, verify.clocks
+    messages, arrivals, clocks = descent.messages.rows, descent.slots, verify.clocks
     n = 0
     for i in range(n_doubtful):
         event = probes[doubtful[i] >> PROBE_SHIFT].event
@@ -312,9 +359,39 @@ def drop_outside(n_doubtful: int, descent: DescentInput, verify: VerifyInput, pr
             row.region_kind == BOX and not in_box(row.x0, row.y0, row.x1, row.y1, message.x, message.y)
         ):
             continue
-        if row.condition != NO_CONDITION and not satisfies(conditions, row.condition, fields, arrivals[event]):
-            continue
-        prefetch(clauses, row.clause_start)
+        if row.condition != NO_CONDITION:
+            prefetch(conditions.rows, row.condition)
+        else:
+            prefetch(clauses, row.clause_start)
+        doubtful[n] = doubtful[i]
+        n += 1
+    return n
+
+
+@kernel
+def drop_unsatisfied(
+    n_doubtful: int, descent: DescentInput, verify: VerifyInput, probes: Array, doubtful: Longs, ranges_only: bool
+) -> int:
+    """Keep the doubtful entries whose conditions are satisfied, or which have none; how many.
+
+    With `ranges_only` conditions are asked for the range of a number alone, and their comparisons are prefetched for
+    the next turn. Most fail, so that their words are never looked at; those of the others are prefetched then.
+    """
+    rows, clauses, conditions = verify.subscriptions.rows, verify.subscriptions.clauses, verify.subscriptions.conditions
+    fields, arrivals, comparisons = descent.messages.fields, descent.slots, conditions.comparisons
+    n = 0
+    for i in range(n_doubtful):
+        row = rows[doubtful[i] >> SLOT_SHIFT & SLOT_BITS]
+        if row.condition != NO_CONDITION:
+            message, condition = arrivals[probes[doubtful[i] >> PROBE_SHIFT].event], conditions.rows[row.condition]
+            if ranges_only:
+                if condition.ranged != NO_WORD and not in_range(condition, fields, message):
+                    continue
+                prefetch(comparisons, condition.start)
+            else:
+                if not satisfies(conditions, row.condition, fields, message):
+                    continue
+                prefetch(clauses, row.clause_start)
         doubtful[n] = doubtful[i]
         n += 1
     return n
@@ -341,6 +418,9 @@ def verify_doubtful(
     subscriptions, messages, doubtful, keys = verify.subscriptions, descent.messages, room.doubtful, room.keys
     rows, arrivals = subscriptions.rows, descent.slots
     n_left = drop_outside(n_doubtful, descent, verify, probes, doubtful)
+    if verify.asks and n_left > 0:
+        n_left = drop_unsatisfied(n_left, descent, verify, probes, doubtful, True)
+        n_left = drop_unsatisfied(n_left, descent, verify, probes, doubtful, False)
     event, before = -1, n
     for i in range(n_left):
         probe = probes[doubtful[i] >> PROBE_SHIFT]

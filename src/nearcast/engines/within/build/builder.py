@@ -116,7 +116,7 @@ class TreeBuilder:
 
     def _make_room(self, arrays: TreeArrays, n_next: int) -> None:
         """Room for any node, or for a leaf of `n_next` rows."""
-        arrays.make_room(64, 4 * self._fanout, 64, class_room(class_of(lines_for(n_next))))
+        arrays.make_room(64, 4 * self._fanout, 64, class_room(class_of(lines_for(n_next, True))))
 
     @property
     def nbytes(self) -> int:

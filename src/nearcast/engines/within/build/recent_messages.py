@@ -99,7 +99,7 @@ class RecentMessages:
         fields = from_mappings([message.fields for message in chosen])
         keys, key_start = np.zeros(0, np.int32), np.zeros(len(chosen) + 1, np.int64)
         if fields is not None:
-            keys, key_start = vocabulary.enter(*key_bytes(fields.keys)), starts_of(fields.lengths)
+            keys, key_start = vocabulary.enter(*key_bytes(fields.keys))[fields.key_at], starts_of(fields.lengths)
         for at, message in enumerate(chosen):
             own = keys[key_start[at] : key_start[at + 1]][:_MOST_KEYS]
             words = terms.terms[terms.row_start[at] : terms.row_start[at + 1]][: _MOST_WORDS - own.size]

@@ -40,11 +40,12 @@ from nearcast.engines.within.layout import (
     N_NODES,
     N_PARTS,
     NO_NODE,
+    NO_WORD,
     SPACE,
     UNRANKED,
     TreeLayout,
 )
-from nearcast.engines.within.leaf_block import fill_block, lines_for
+from nearcast.engines.within.leaf_block import common_field, fill_block, lines_for
 from nearcast.engines.within.paths import cell_at, cut_of, parts_below, region_of
 from nearcast.jit import NEED_ROOM, kernel
 from nearcast.space.rounding import above, below
@@ -59,10 +60,11 @@ _CHOOSING, _COUNTING, _WRITING = range(3)  # phases of a task
 @kernel
 def make_leaf(tree: TreeLayout, builder: BuildStacks, task: Any, plan: Plan) -> int:
     """End a task with a leaf; returns DONE or NEED_ROOM."""
-    n_lines = class_room(class_of(lines_for(task.n_rows)))
+    field = common_field(builder.stack, task.start, task.n_rows)
+    n_lines = class_room(class_of(lines_for(task.n_rows, field != NO_WORD)))
     if tree.heads[N_LEAVES] == tree.leaves.size or tree.heads[N_LINES] + n_lines > tree.ints.size // INTS_PER_LINE:
         return NEED_ROOM
-    leaf = new_leaf(tree, task.part, task.n_rows, plan.since)
+    leaf = new_leaf(tree, task.part, task.n_rows, field, plan.since)
     if task.n_rows > plan.leaf:
         tree.leaves[leaf].tried = task.n_rows
     block = block_of(tree.parts[task.part])

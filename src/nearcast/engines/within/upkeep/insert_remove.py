@@ -16,13 +16,13 @@ from nearcast.engines.within.layout import (
     N_LEAVES,
     N_LINES,
     N_ROWS,
+    NO_WORD,
     NOTHING,
-    OPEN_BITS,
     UNRANKED,
     VERSION,
     TreeLayout,
 )
-from nearcast.engines.within.leaf_block import lines_for, position_of, remove_row
+from nearcast.engines.within.leaf_block import lines_for, position_of, remove_row, room_of
 from nearcast.engines.within.paths import trace
 from nearcast.engines.within.upkeep.long_leaves import LONG, defer
 from nearcast.jit import NEED_ROOM, kernel
@@ -76,9 +76,9 @@ def room_for_leaf(tree: TreeLayout, at: int) -> tuple[int, int]:
     """How many leaves and lines one more entry below a part without a node takes."""
     part = tree.parts[at]
     if part.child == NOTHING:
-        return 1, class_room(class_of(lines_for(_FIRST_ROOM)))
+        return 1, class_room(class_of(lines_for(_FIRST_ROOM, False)))
     block = block_of(part)
-    full = tree.ints[block + N_ROWS] == tree.ints[block + BLOCK_SHAPE] >> OPEN_BITS
+    full = tree.ints[block + N_ROWS] == room_of(tree.ints[block + BLOCK_SHAPE])
     return 0, class_room(tree.leaves[-2 - part.child].room + 1) if full else 0
 
 
@@ -121,7 +121,7 @@ def count_change(tree: TreeLayout, work: Work, node: int, weight: int) -> None:
 def insert_entry(tree: TreeLayout, at: int, entry: Any, rows: Array, limits: LeafLimits, work: Work) -> None:
     """File an entry in the leaf below a part, whose weight counts it already."""
     part = tree.parts[at]
-    leaf = -2 - part.child if part.child != NOTHING else new_leaf(tree, at, _FIRST_ROOM, limits.since)
+    leaf = -2 - part.child if part.child != NOTHING else new_leaf(tree, at, _FIRST_ROOM, NO_WORD, limits.since)
     append_entry(tree, leaf, entry, rows)
     if part.now == max(limits.most, 2 * tree.leaves[leaf].tried) + 1:
         work.overfull[work.n_todo[OVERFULL]] = leaf
