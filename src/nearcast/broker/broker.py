@@ -75,8 +75,7 @@ CHUNK = 4096  # messages taken in at a time
 class Broker(Questions):
     """The front door over all engines.
 
-    Calls from several threads wait for each other. A call that is interrupted has changed nothing or was applied
-    whole; if neither holds, every later call raises `BrokenBroker`.
+    Threads wait for each other. An interrupted call is absent or applied, or all later ones raise `BrokenBroker`.
 
     Parameters
     ----------
