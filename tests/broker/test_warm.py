@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from nearcast.broker import warm
+from nearcast.kernel_cache import kernel_folder
 
 
 def test_who_compiles_for_another_ends_with_it(tmp_path: Path) -> None:
@@ -23,8 +24,10 @@ def test_who_compiles_for_another_ends_with_it(tmp_path: Path) -> None:
 
 
 def test_what_is_compiled_is_noted_by_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
-    assert not warm.are_compiled()
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path))
+    warm.note_compiled()
+    assert not warm.are_compiled()  # nothing is noted where nothing is kept
+    kernel_folder().mkdir()
     warm.note_compiled()
     assert warm.are_compiled()
     monkeypatch.setattr(warm, "module_digest", lambda _: "another")

@@ -48,9 +48,8 @@ def are_compiled() -> bool:
 
 
 def note_compiled() -> None:
-    """Note in the cache that the kernels of all kinds are there."""
+    """Note in the cache, if there is one, that the kernels of all kinds are there."""
     with contextlib.suppress(OSError):
-        _note().parent.mkdir(parents=True, exist_ok=True)
         _note().touch()
 
 

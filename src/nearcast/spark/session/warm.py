@@ -42,10 +42,13 @@ def _compile_reading() -> None:
 
 
 if __name__ == "__main__":
-    from nearcast.broker.warm import compile_kernels  # imports every engine, which a driver does not need
+    # Imports every engine, which a driver does not need.
+    from nearcast.broker.warm import are_compiled, compile_kernels, note_compiled
 
     _compile_reading()
-    with ProcessPoolExecutor(len(_HALVES)) as halves:
-        list(halves.map(compile_kernels, _HALVES))
+    if not are_compiled():
+        with ProcessPoolExecutor(len(_HALVES)) as halves:
+            list(halves.map(compile_kernels, _HALVES))
+        note_compiled()
     if _DONE.parent.exists():  # not where compiling is switched off
         _DONE.touch()
