@@ -239,7 +239,8 @@ def _refused(values: pa.Array) -> Longs:
     if pa.types.is_list(values.type):
         lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
         missing = values.flatten().is_null().to_numpy(zero_copy_only=False)
-        return np.repeat(np.arange(len(values)), lengths)[missing]
+        rows: Longs = np.repeat(np.arange(len(values)), lengths)[missing]
+        return rows
     if not pa.types.is_floating(values.type):
         return np.zeros(0, dtype=np.int64)
     known = pc.fill_null(values, 0.0) if values.null_count else values
