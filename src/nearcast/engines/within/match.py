@@ -224,7 +224,7 @@ def boxes_met(codes: Array, at: Any, stride: Any, strip: Strips) -> tuple[Any, A
     return may, may & ~tie
 
 
-@inlined
+@kernel
 def codes_of_number(tree: TreeLayout, block: int, dense: Floats) -> Any:
     """The message's number, rounded down and up, as codes of a ranged block; LAST_CODE and 0 if there is none."""
     at = field_at(tree.ints, block)
@@ -235,7 +235,7 @@ def codes_of_number(tree: TreeLayout, block: int, dense: Floats) -> Any:
     return code_of(below_any(number), origin, scale), code_of(above_any(number), origin, scale)
 
 
-@inlined
+@kernel
 def ranges_met(codes: Array, at: Any, stride: Any, low: Any, high: Any) -> tuple[Any, Any]:
     """Which of up to 64 ranges may hold a number between two codes, and which surely do, as bits.
 
