@@ -107,10 +107,9 @@ def test_threads_wait_for_each_other() -> None:
             order.append(("subscribe_many", subscriptions, list(updates)))
             return updates
 
-        def _relocate(self, parts: Any, rejects: Any = ()) -> nc.Updates:
-            updates = super()._relocate(parts, rejects)
-            order.append(("move", current.move, list(updates)))
-            return updates
+        def _move(self, *given: Any) -> Any:
+            order.append(("move", current.move, current.said))
+            return super()._move(*given)
 
     current = threading.local()
     broker = Recording(SPACE, nc.Window(count=50))
@@ -128,7 +127,8 @@ def test_threads_wait_for_each_other() -> None:
                 current.messages = list(town.messages(3, first + 3 * n))
                 broker.publish(current.messages)
                 current.move = (point, {"lon": town.random.uniform(0, 16), "lat": 3.0})
-                broker.move(point, **current.move[1])
+                current.said = []
+                current.said += broker.move(point, **current.move[1])
                 broker.results(point)
                 broker.stats()
         except BaseException as error:
