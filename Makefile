@@ -23,11 +23,11 @@ serve: $(READY)
 	$(BIN)/nearcast serve --demo --open
 
 # Kernels are compiled first, so that tests do not each wait for them; meanwhile sources are checked, and the kernels that
-# engines share run as plain Python. Bounds are checked. Six processes share two cores, since those that wait for Spark or
+# engines share run as plain Python. Bounds are checked. Four processes share two cores, since those that wait for Spark or
 # a browser leave theirs idle. `make figures`, `peers` and `cluster-test` have what is left out.
 test: $(READY)
 	$(MAKE) -j3 lint kernels plain
-	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 6 --dist loadscope --no-loadscope-reorder $(RIVALS:%=--ignore=%) $(HOSTS:%=--ignore=%) -k 'not work_is_as_accepted'
+	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 4 --dist loadscope --no-loadscope-reorder $(RIVALS:%=--ignore=%) $(HOSTS:%=--ignore=%) -k 'not work_is_as_accepted'
 
 # The tests of one package, in under a minute once its kernels are compiled: `make test-broker`, `make test-window`. For an
 # engine, `make test-within`, its contract too, with two seeds. MARKS= runs tests that start Spark, or are slow, as well.
